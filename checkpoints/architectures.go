@@ -50,22 +50,19 @@ var architectures = sync.OnceValue(func() (t timmTable) {
 	if err := json.Unmarshal(architecturesJSON, &t); err != nil {
 		panic(err)
 	}
-	for class, args := range t.Classes {
-		t.Classes[class] = canonicalArgs(args)
+	for _, args := range t.Classes {
+		canonicalize(args)
 	}
-	for name, a := range t.Architectures {
-		a.Args = canonicalArgs(a.Args)
-		t.Architectures[name] = a
+	for _, a := range t.Architectures {
+		canonicalize(a.Args)
 	}
 	return t
 })
 
-func canonicalArgs(args map[string]any) map[string]any {
-	out := map[string]any{}
+func canonicalize(args map[string]any) {
 	for key, value := range args {
-		out[key] = canonical(key, value)
+		args[key] = canonical(key, value)
 	}
-	return out
 }
 
 // timmFamily returns the family of an architecture of timm.
@@ -93,7 +90,7 @@ func timmArgs(name string, config strictjson.Object) (map[string]any, error) {
 		return nil, err
 	}
 	maps.DeleteFunc(args, func(_ string, value any) bool { return value == nil }) // as create_model does
-	args = canonicalArgs(args)
+	canonicalize(args)
 	for key, value := range a.Args {
 		if _, ok := args[key]; !ok {
 			args[key] = value

@@ -69,10 +69,10 @@ func Export(dir string, backend compute.Backend, scope *model.Scope, c vit.Confi
 	report []string, err error,
 ) {
 	e, err := newExport(backend, scope, c, o)
-	if err != nil {
-		return nil, errors.WithMessagef(err, "checkpoints: exporting to %s", dir)
+	if err == nil {
+		err = e.save(dir)
 	}
-	if err := e.save(dir); err != nil {
+	if err != nil {
 		return nil, errors.WithMessagef(err, "checkpoints: exporting to %s", dir)
 	}
 	return e.report, nil
@@ -99,9 +99,7 @@ type export struct {
 // newExport folds the encoding if possible, and refuses models and options that cannot be exported.
 func newExport(backend compute.Backend, scope *model.Scope, c vit.Config, o ExportOptions) (*export, error) {
 	o.Format, o.DType = cmp.Or(o.Format, formatHF), cmp.Or(o.DType, "float32")
-	if o.files == nil {
-		o.files = osFiles{}
-	}
+	o.files = cmp.Or[fileOps](o.files, osFiles{})
 	c, err := c.Resolve()
 	if err != nil {
 		return nil, err

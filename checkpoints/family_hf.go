@@ -12,11 +12,11 @@ import (
 // hfSizes are the fields that all of transformers' image models have. mlp is "" if another field sets the MLP's size.
 func hfSizes(width, depth, heads, mlp, patch int, eps float64, activation field) []field {
 	return []field{
-		integer("hidden_size", width, func(c *vit.Config) *int { return &c.Width }),
-		integer("num_hidden_layers", depth, func(c *vit.Config) *int { return &c.Depth }),
-		integer("num_attention_heads", heads, func(c *vit.Config) *int { return &c.Heads }),
-		integer("intermediate_size", mlp, func(c *vit.Config) *int { return &c.MLPDim }),
-		integer("num_channels", 3, func(c *vit.Config) *int { return &c.Channels }),
+		integer("hidden_size", width, 1, func(c *vit.Config) *int { return &c.Width }),
+		integer("num_hidden_layers", depth, 1, func(c *vit.Config) *int { return &c.Depth }),
+		integer("num_attention_heads", heads, 1, func(c *vit.Config) *int { return &c.Heads }),
+		integer("intermediate_size", mlp, 1, func(c *vit.Config) *int { return &c.MLPDim }),
+		integer("num_channels", 3, 1, func(c *vit.Config) *int { return &c.Channels }),
 		pixels("image_size", 224), square("patch_size", patch),
 		epsilon("layer_norm_eps", eps),
 		activation,

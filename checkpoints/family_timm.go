@@ -13,10 +13,10 @@ import (
 func timmSizes(registers, pool string) []field {
 	return slices.Concat([]field{
 		pixels("img_size", 224), square("patch_size", 16),
-		integer("in_chans", 3, func(c *vit.Config) *int { return &c.Channels }),
-		integer("embed_dim", 768, func(c *vit.Config) *int { return &c.Width }),
-		integer("depth", 12, func(c *vit.Config) *int { return &c.Depth }),
-		integer("num_heads", 12, func(c *vit.Config) *int { return &c.Heads }),
+		integer("in_chans", 3, 1, func(c *vit.Config) *int { return &c.Channels }),
+		integer("embed_dim", 768, 1, func(c *vit.Config) *int { return &c.Width }),
+		integer("depth", 12, 1, func(c *vit.Config) *int { return &c.Depth }),
+		integer("num_heads", 12, 1, func(c *vit.Config) *int { return &c.Heads }),
 		choice("global_pool", pool, func(c *vit.Config) *string { return &c.Pool }, words{"token", "class"},
 			words{"avg", "mean"}, words{"map", "map"}, words{"token", "class+register"}),
 		{key: "class_token", byDefault: true, set: func(m *foreign, value any) error {
@@ -26,7 +26,7 @@ func timmSizes(registers, pool string) []field {
 			m.config.ClassToken = m.config.Pool != "class" && value == true
 			return nil
 		}, get: func(m *foreign) any { return m.config.Prefix() > m.config.Registers }},
-		registerTokens(registers, 0),
+		integer(registers, 0, 0, func(c *vit.Config) *int { return &c.Registers }),
 		{key: "no_embed_class", byDefault: false, set: func(m *foreign, value any) error {
 			c := &m.config
 			c.PatchPositions, c.RegisterPositions = value == true && c.Prefix() > c.Registers, value != true && c.Registers > 0

@@ -36,17 +36,8 @@ func number(value any) (float64, error) {
 	return 0, refuse(value, "a number")
 }
 
-// integer is a size of the model.
-func integer(key string, byDefault int, of func(*vit.Config) *int) field {
-	return sized(key, byDefault, 1, of)
-}
-
-// registerTokens is the number of registers, which may be 0.
-func registerTokens(key string, byDefault int) field {
-	return sized(key, byDefault, 0, func(c *vit.Config) *int { return &c.Registers })
-}
-
-func sized(key string, byDefault, least int, of func(*vit.Config) *int) field {
+// integer is a size of the model, of at least 1, or a number of registers, of at least 0.
+func integer(key string, byDefault, least int, of func(*vit.Config) *int) field {
 	return field{key: key, byDefault: byDefault,
 		set: func(m *foreign, value any) (err error) {
 			*of(&m.config), err = whole(value, least)
@@ -60,18 +51,11 @@ func sized(key string, byDefault, least int, of func(*vit.Config) *int) field {
 func square(key string, byDefault int) field {
 	return field{key: key, byDefault: byDefault,
 		set: func(m *foreign, value any) error {
-			sides, ok := value.([]any)
-			if !ok {
-				sides = []any{value, value}
+			rows, cols, ok := twoSides(value)
+			if m.config.PatchSize = rows; !ok || rows != cols {
+				return refuse(value, "the side of square patches")
 			}
-			if len(sides) == 2 {
-				rows, err := whole(sides[0], 1)
-				cols, colsErr := whole(sides[1], 1)
-				if m.config.PatchSize = rows; err == nil && colsErr == nil && rows == cols {
-					return nil
-				}
-			}
-			return refuse(value, "the side of square patches")
+			return nil
 		},
 		get: func(m *foreign) any { return m.config.PatchSize },
 	}
@@ -95,19 +79,29 @@ func pixels(key string, byDefault int) field {
 
 // imageSize reads one number of pixels, [rows, cols] or [channels, rows, cols].
 func imageSize(value any) (gridSize, error) {
-	sides, ok := value.([]any)
-	if !ok {
+	last := value
+	if sides, ok := value.([]any); ok {
+		last = sides[max(0, len(sides)-2):]
+	}
+	rows, cols, ok := twoSides(last)
+	if !ok || max(rows, cols) > maxPixels {
+		return gridSize{}, refuse(value, "pixels, one number or rows and columns, at most "+strconv.Itoa(maxPixels))
+	}
+	return gridSize{rows, cols}, nil
+}
+
+// twoSides reads one number for both sides, or rows and columns.
+func twoSides(value any) (rows, cols int, ok bool) {
+	sides, two := value.([]any)
+	if !two {
 		sides = []any{value, value}
 	}
-	sides = sides[max(0, len(sides)-2):]
-	if len(sides) == 2 {
-		rows, err := whole(sides[0], 1)
-		cols, colsErr := whole(sides[1], 1)
-		if err == nil && colsErr == nil && max(rows, cols) <= maxPixels {
-			return gridSize{rows, cols}, nil
-		}
+	if len(sides) != 2 {
+		return 0, 0, false
 	}
-	return gridSize{}, refuse(value, "pixels, one number or rows and columns, at most "+strconv.Itoa(maxPixels))
+	rows, err := whole(sides[0], 1)
+	cols, colsErr := whole(sides[1], 1)
+	return rows, cols, err == nil && colsErr == nil
 }
 
 // maxPixels bounds the side of an image.

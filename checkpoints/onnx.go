@@ -108,16 +108,12 @@ func ONNXLogits(file string, c vit.Config, images *tensors.Tensor) ([]float32, e
 		return nil, errors.Errorf("checkpoints: images are %s, the model wants [batch, %d, %d, %d]", images.Shape(),
 			c.ImageRows, c.ImageCols, c.Channels)
 	}
-	batch := len(flat) / (size * c.Channels)
 	pixels := make([]float32, len(flat)) // [batch, channels, rows, cols]
-	for i := range batch {
-		for k := range size {
-			for channel := range c.Channels {
-				pixels[(i*c.Channels+channel)*size+k] = flat[(i*size+k)*c.Channels+channel]
-			}
-		}
+	for at := 0; at < len(flat); at += size * c.Channels {
+		reverseAxes(flat[at:], pixels[at:], size, 1, c.Channels)
 	}
-	out, err := onnx.Run(file, tensors.FromFlatDataAndDimensions(pixels, batch, c.Channels, c.ImageRows, c.ImageCols))
+	out, err := onnx.Run(file, tensors.FromFlatDataAndDimensions(pixels, images.Shape().Dim(0), c.Channels, c.ImageRows,
+		c.ImageCols))
 	if errors.Is(err, onnx.ErrNone) {
 		return nil, err
 	}
@@ -140,21 +136,16 @@ func forward(backend compute.Backend, store *model.Store, scope string, c vit.Co
 	[]float32, error,
 ) {
 	known := store.NumVariables()
-	exec, err := model.NewExec(backend, store, func(s *model.Scope, images *Node) *Node {
+	out, err := model.CallOnce(backend, store, func(s *model.Scope, images *Node) *Node {
 		return c.Logits(s.Store().Scope(scope), images)
-	})
-	if err != nil {
-		return nil, errors.WithMessage(err, "checkpoints: logits")
-	}
-	defer exec.Finalize()
-	out, err := exec.Call(images)
+	}, images)
 	if err != nil {
 		return nil, errors.WithMessage(err, "checkpoints: logits")
 	}
 	if created := store.NumVariables() - known; created > 0 {
 		return nil, errors.Errorf("checkpoints: the model lacks %d of its variables", created)
 	}
-	return tensors.CopyFlatData[float32](out[0])
+	return tensors.CopyFlatData[float32](out)
 }
 
 // Noise returns images of standard normal noise, float32 [n, rows, cols, channels], the same for equal seeds.

@@ -4,6 +4,7 @@ package checkpoints
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -35,10 +36,7 @@ type Saver struct {
 // untouched. On an error with a path the checkpoint is complete, but may not survive a power cut, or an older one could
 // not be removed.
 func (s Saver) Save(store *model.Store, step int64, meta any) (path string, err error) {
-	files := s.files
-	if files == nil {
-		files = osFiles{}
-	}
+	files := cmp.Or[fileOps](s.files, osFiles{})
 	if step < 0 || step >= 1e18 {
 		return "", errors.Errorf("checkpoints: step %d", step)
 	}

@@ -64,15 +64,9 @@ var rows = slices.Concat(
 	norm(patchPath+"norm/", func(c vit.Config) int { return when(c.PatchNorm, c.Width) }),
 	norm("pre_norm/", func(c vit.Config) int { return when(c.PreNorm, c.Width) }),
 	norm(blockPath+"norm1/", func(c vit.Config) int { return c.Width }),
-	dense(queryPath, intoHeads, func(c vit.Config) layer {
-		return layer{c.Width, c.Width, c.QKVBias != "none", true}
-	}),
-	dense(keyPath, intoHeads, func(c vit.Config) layer {
-		return layer{c.Width, c.Width, c.QKVBias == "", true}
-	}),
-	dense(valuePath, intoHeads, func(c vit.Config) layer {
-		return layer{c.Width, c.Width, c.QKVBias != "none", true}
-	}),
+	dense(queryPath, intoHeads, func(c vit.Config) layer { return layer{c.Width, c.Width, c.QKVBias != "none", true} }),
+	dense(keyPath, intoHeads, func(c vit.Config) layer { return layer{c.Width, c.Width, c.QKVBias == "", true} }),
+	dense(valuePath, intoHeads, func(c vit.Config) layer { return layer{c.Width, c.Width, c.QKVBias != "none", true} }),
 	norm(blockPath+"attention/query_norm/", func(c vit.Config) int { return when(c.QKNorm, c.Width/c.Heads) }),
 	norm(blockPath+"attention/key_norm/", func(c vit.Config) int { return when(c.QKNorm, c.Width/c.Heads) }),
 	norm(blockPath+"attention/norm/", func(c vit.Config) int { return when(c.ContextNorm, c.Width) }),

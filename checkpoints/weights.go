@@ -61,8 +61,7 @@ const (
 // contains one of them; which is the argument of Find.
 func openWeights(path, which string) (*weights, error) {
 	w := &weights{path: path, tensors: map[string]storedTensor{}}
-	err := w.open(which)
-	if err != nil {
+	if err := w.open(which); err != nil {
 		w.Close()
 		return nil, err
 	}

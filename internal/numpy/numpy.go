@@ -122,40 +122,6 @@ func (m *Member) Open() (*Array, error) {
 	return a, nil
 }
 
-// readHeader reads magic, version, length and literal, length bytes in total.
-func (a *Array) readHeader(r io.Reader) (length int, err error) {
-	start := make([]byte, 10) // of version 1; later versions have two more bytes of length
-	if _, err := io.ReadFull(r, start); err != nil {
-		return 0, fmt.Errorf("the .npy header: %w", err)
-	}
-	if string(start[:6]) != magic {
-		return 0, errors.New("not an .npy file: its magic bytes are missing")
-	}
-	switch start[6] {
-	case 1:
-		start = append(start, 0, 0)
-		length = 10
-	case 2, 3:
-		start = append(start, 0, 0)
-		if _, err := io.ReadFull(r, start[10:]); err != nil {
-			return 0, fmt.Errorf("the .npy header: %w", err)
-		}
-		length = 12
-	default:
-		return 0, fmt.Errorf(".npy version %d, want 1 to 3", start[6])
-	}
-	n := binary.LittleEndian.Uint32(start[8:])
-	if n > maxHeader {
-		return 0, fmt.Errorf("the .npy header has %d bytes, more than %d", n, maxHeader)
-	}
-	literal := make([]byte, n)
-	if _, err := io.ReadFull(r, literal); err != nil {
-		return 0, fmt.Errorf("the .npy header: %w", err)
-	}
-	a.Type, a.Shape, err = parseHeader(string(literal))
-	return length + len(literal), err
-}
-
 // A header is {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }: NumPy sorts the keys, readers must not rely
 // on it. A type that is not one string is a structured one.
 var (
@@ -199,23 +165,6 @@ func parseHeader(text string) (kind string, shape []int, err error) {
 	return kind, shape, nil
 }
 
-// byteSize returns the number of bytes of type and shape, and whether it fits in 64 bits.
-func (a *Array) byteSize() (uint64, bool) {
-	found := plainType.FindStringSubmatch(a.Type)
-	if found == nil {
-		return 0, false
-	}
-	n, _ := strconv.ParseUint(found[2], 10, 64) // two digits
-	for _, dim := range a.Shape {
-		hi, lo := bits.Mul64(n, uint64(dim))
-		if hi != 0 {
-			return 0, false
-		}
-		n = lo
-	}
-	return n, true
-}
-
 // limitedReaderAt fails once more than left bytes were read; a negative left is no limit.
 type limitedReaderAt struct {
 	r    io.ReaderAt
@@ -249,15 +198,50 @@ func Header(kind string, shape ...int) []byte {
 	return append(binary.LittleEndian.AppendUint16([]byte(magic+"\x01\x00"), uint16(len(literal))), literal...)
 }
 
-// Open reads the header of a .npy of the given size and checks it against the size.
+// Open reads the header of a .npy of the given size, magic, version, length and literal, and checks it against the size.
 func Open(r io.Reader, size int64) (*Array, error) {
-	a := &Array{ReadCloser: io.NopCloser(r)}
-	length, err := a.readHeader(r)
-	if want, ok := a.byteSize(); err == nil && (!ok || size < int64(length) || want != uint64(size-int64(length))) {
-		err = fmt.Errorf("%d bytes for type %s, shape %v", size-int64(length), a.Type, a.Shape)
+	start, length := make([]byte, 12), int64(10) // of version 1; later versions have two more bytes of length
+	_, err := io.ReadFull(r, start[:length])
+	version := start[6]
+	if err == nil && (version == 2 || version == 3) {
+		_, err = io.ReadFull(r, start[length:])
+		length = 12
 	}
-	if err != nil {
+	n := binary.LittleEndian.Uint32(start[8:])
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the .npy header: %w", err)
+	case string(start[:6]) != magic:
+		return nil, errors.New("not an .npy file: its magic bytes are missing")
+	case version < 1 || version > 3:
+		return nil, fmt.Errorf(".npy version %d, want 1 to 3", version)
+	case n > maxHeader:
+		return nil, fmt.Errorf("the .npy header has %d bytes, more than %d", n, maxHeader)
+	}
+	literal := make([]byte, n)
+	if _, err := io.ReadFull(r, literal); err != nil {
+		return nil, fmt.Errorf("the .npy header: %w", err)
+	}
+	a := &Array{ReadCloser: io.NopCloser(r)}
+	if a.Type, a.Shape, err = parseHeader(string(literal)); err != nil {
 		return nil, err
 	}
+	element, _ := strconv.ParseUint(plainType.FindStringSubmatch(a.Type)[2], 10, 64) // two digits
+	left := size - length - int64(n)
+	if want, ok := ByteSize(element, a.Shape); !ok || left < 0 || want != uint64(left) {
+		return nil, fmt.Errorf("%d bytes for type %s, shape %v", left, a.Type, a.Shape)
+	}
 	return a, nil
+}
+
+// ByteSize returns the number of bytes of a shape of elements of the given size, and whether it fits in 64 bits.
+func ByteSize(size uint64, shape []int) (uint64, bool) {
+	for _, dim := range shape {
+		high, low := bits.Mul64(size, uint64(dim))
+		if high != 0 {
+			return 0, false
+		}
+		size = low
+	}
+	return size, true
 }

@@ -42,11 +42,9 @@ func Decode(raw []byte, value any) error {
 	return d.Decode(value)
 }
 
-var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
-
 // exact refuses keys that are fields of a type but for the case of letters, which encoding/json ignores.
 func exact(raw json.RawMessage, t reflect.Type) error {
-	if reflect.PointerTo(t).Implements(unmarshaler) {
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
 		return nil
 	}
 	switch t.Kind() { // encoding/json refuses what has another type

@@ -247,9 +247,7 @@ func (r *recording) FusedSoftmax(x value, axis int) (value, error) {
 	return r.note(out, err, step{op: "Softmax", in: []value{x}, integers: [][]int{{axis}}})
 }
 
-func (r *recording) FusedLayerNorm(x value, axes []int, epsilon float64, gamma, beta value) (
-	value, error,
-) {
+func (r *recording) FusedLayerNorm(x value, axes []int, epsilon float64, gamma, beta value) (value, error) {
 	if len(axes) != 1 || axes[0] != -1 || gamma != nil || beta != nil {
 		return nil, compute.ErrNotImplemented
 	}
