@@ -55,18 +55,11 @@ func tree(t *testing.T, dir string) []string {
 func TestDownload_SharedLayout(t *testing.T) {
 	h := newFakeHub(t)
 	delete(h.files, preprocessorFile)
-	type call struct {
-		file        string
-		done, total int64
-	}
-	last := map[string]call{}
+	last := map[string][2]int64{}
 	t.Setenv("HF_TOKEN", "hf_1")
-	s, err := Download(t.Context(), "hf://owner/vit", func(file string, done, total int64) {
-		last[file] = call{file, done, total}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := gomlxtest.Must(Download(t.Context(), "hf://owner/vit", func(file string, done, total int64) {
+		last[file] = [2]int64{done, total}
+	}))(t)
 	if s.Dir != filepath.Join(modelDir(), "snapshots", oldCommit) || s.Commit != oldCommit || s.Unreached != nil {
 		t.Errorf("snapshot %+v", s)
 	}
@@ -93,7 +86,7 @@ func TestDownload_SharedLayout(t *testing.T) {
 		if raw, err := os.ReadFile(filepath.Join(s.Dir, name)); err != nil || !bytes.Equal(raw, h.files[name]) {
 			t.Errorf("%s: %d bytes, error %v", name, len(raw), err)
 		}
-		if last[name] != (call{name, size, size}) {
+		if last[name] != [2]int64{size, size} {
 			t.Errorf("progress ended at %v, want %d of %s", last[name], size, name)
 		}
 	}
@@ -162,16 +155,16 @@ func TestDownload_Shards(t *testing.T) {
 }
 
 // leaveAsPythonDoes writes a snapshot as huggingface_hub leaves it, with links or, where there are none, files.
-func leaveAsPythonDoes(t *testing.T, files map[string][]byte, links bool) {
+func leaveAsPythonDoes(t *testing.T, h *fakeHub, links bool, names ...string) {
 	put(t, filepath.Join(modelDir(), "refs", "main"), []byte(oldCommit))
-	for _, name := range []string{configFile, weightsFile, "pytorch_model.bin"} {
+	for _, name := range names {
 		file := filepath.Join(modelDir(), "snapshots", oldCommit, name)
 		if !links {
-			put(t, file, files[name])
+			put(t, file, h.files[name])
 			continue
 		}
-		hash := hashOf(name, files[name])
-		put(t, filepath.Join(modelDir(), "blobs", hash), files[name])
+		hash := hashOf(name, h.files[name])
+		put(t, h.blob(name), h.files[name])
 		gomlxtest.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
 		if err := os.Symlink("../../blobs/"+hash, file); err != nil {
 			t.Skip(err)
@@ -186,17 +179,15 @@ func TestDownload_CacheOfOtherTools(t *testing.T) {
 			own := filepath.Join(t.TempDir(), "own.json") // without a hash
 			put(t, own, h.files[preprocessorFile])
 			delete(h.files, preprocessorFile)
-			leaveAsPythonDoes(t, h.files, links)
+			leaveAsPythonDoes(t, h, links, configFile, weightsFile, "pytorch_model.bin")
 			if err := os.Symlink(own, filepath.Join(modelDir(), "snapshots", oldCommit, preprocessorFile)); err != nil {
 				t.Skip(err)
 			}
-			t.Setenv("HF_HUB_OFFLINE", "1")
-			s, err := Download(t.Context(), "owner/vit", nil)
+			s, err := offline(t, "owner/vit")
 			if requests, _ := h.seen(); err != nil || s.Commit != oldCommit || len(requests) > 0 {
 				t.Fatalf("offline: %d requests, error %v", len(requests), err)
 			}
 			h.holds(t, s)
-			t.Setenv("HF_HUB_OFFLINE", "0")
 			get(t, "owner/vit")
 			if requests, ranges := h.seen(); len(requests) != 1 || len(ranges) > 0 {
 				t.Errorf("what is there is fetched again: %q, %q", requests, ranges)
@@ -209,20 +200,17 @@ func TestDownload_CacheOfOtherTools(t *testing.T) {
 func TestDownload_CacheWithoutThePreprocessor(t *testing.T) {
 	h := newFakeHub(t)
 	delete(h.files, preprocessorFile)
-	leaveAsPythonDoes(t, h.files, true)
-	t.Setenv("HF_HUB_OFFLINE", "1")
-	if _, err := Download(t.Context(), "owner/vit", nil); err == nil || !strings.Contains(err.Error(), preprocessorFile) {
+	leaveAsPythonDoes(t, h, true, configFile, weightsFile)
+	if _, err := offline(t, "owner/vit"); err == nil || !strings.Contains(err.Error(), preprocessorFile) {
 		t.Errorf("error %v", err)
 	}
 	put(t, filepath.Join(modelDir(), ".no_exist", oldCommit, preprocessorFile), nil)
-	if _, err := Download(t.Context(), "owner/vit", nil); err != nil {
+	if _, err := offline(t, "owner/vit"); err != nil {
 		t.Errorf("known to have none: %v", err)
 	}
 	h = newFakeHub(t) // the file that is read before it is not there
 	h.files[processorFile] = []byte(`{"image_processor": {}}`)
-	for _, name := range []string{configFile, preprocessorFile, weightsFile} {
-		put(t, filepath.Join(modelDir(), "snapshots", oldCommit, name), h.files[name])
-	}
+	leaveAsPythonDoes(t, h, false, configFile, preprocessorFile, weightsFile)
 	h.holds(t, get(t, "owner/vit@"+oldCommit))
 }
 
@@ -230,17 +218,11 @@ func TestDownload_CacheWithoutThePreprocessor(t *testing.T) {
 func TestDownload_HalfPrecisionInTheCache(t *testing.T) {
 	h := newFakeHub(t)
 	h.files[halfFile] = []byte("half")
-	dir := filepath.Join(modelDir(), "snapshots", oldCommit)
-	put(t, filepath.Join(modelDir(), "refs", "main"), []byte(oldCommit))
-	for _, name := range []string{configFile, preprocessorFile, halfFile} {
-		put(t, filepath.Join(dir, name), h.files[name])
-	}
+	leaveAsPythonDoes(t, h, false, configFile, preprocessorFile, halfFile)
 	if _, err := offline(t, "owner/vit"); err == nil || !strings.Contains(err.Error(), "does not say whether the model") {
 		t.Errorf("weights unknown: %v", err)
 	}
-	if get(t, "owner/vit@"+oldCommit); !exists(filepath.Join(dir, weightsFile)) {
-		t.Error("the weights of the model were not downloaded")
-	}
+	h.holds(t, get(t, "owner/vit@"+oldCommit))
 	h = newFakeHub(t)
 	h.files[halfFile] = []byte("half")
 	delete(h.files, weightsFile)
@@ -377,7 +359,9 @@ func TestDownload_Refusals(t *testing.T) {
 			"only pytorch_model.bin: a pickle runs code"},
 		"wrong_bytes":   {"owner/vit", hash(strings.Repeat("0", 64)), "sha256"},
 		"no_hash":       {"owner/vit", hash("d41d8cd98f00b204e9800998ecf8427e"), "no hash"},
-		"hash_is_path":  {"owner/vit", hash("../../../../evil"), "no hash"},
+		"hash_is_path":  {"owner/vit", hash("../" + strings.Repeat("a", 61)), "no hash"},
+		"hash_of_names": {"owner/vit", hash(strings.Repeat("g", 64)), "no hash"},
+		"hash_in_upper": {"owner/vit", hash(strings.Repeat("A", 64)), "no hash"},
 		"larger":        {"owner/vit", listed("size", 140_076), "offers 140077 bytes"},
 		"huge":          {"owner/vit", listed("size", int64(1)<<62), "the limit of a download"},
 		"negative":      {"owner/vit", listed("size", -1), "the limit of a download"},
@@ -413,8 +397,11 @@ func TestDownload_Refusals(t *testing.T) {
 					t.Errorf("%s is there after a failure", file)
 				}
 			}
-			if _, err := offline(t, c.address); err == nil {
-				t.Error("the cache has a snapshot after a failure")
+			h.seen()
+			_, err = offline(t, c.address)
+			if requests, _ := h.seen(); err == nil || !strings.Contains(err.Error(), "incomplete in the cache") ||
+				len(requests) > 0 {
+				t.Errorf("offline after a failure: %v, requests %q", err, requests)
 			}
 		})
 	}
@@ -430,19 +417,6 @@ func TestDownload_SumIsBounded(t *testing.T) {
 	}
 	maxBytes = sum
 	get(t, "owner/vit")
-}
-
-func TestDownload_OfflineMakesNoRequest(t *testing.T) {
-	h := newFakeHub(t)
-	for _, revision := range []string{"main", oldCommit} {
-		_, err := offline(t, "owner/vit@"+revision)
-		if err == nil || !strings.Contains(err.Error(), "incomplete in the cache "+modelDir()) {
-			t.Errorf("%s: error %v", revision, err)
-		}
-	}
-	if requests, _ := h.seen(); len(requests) > 0 {
-		t.Errorf("requests %q", requests)
-	}
 }
 
 // Whatever the hub lists, a download writes to the model's directory only and ends with an error or with weights whose

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 func TestWrite_IsWholeOrNothing(t *testing.T) {
@@ -61,9 +63,7 @@ func TestWrite_ReplacesTheContentAlone(t *testing.T) {
 	dir := t.TempDir()
 	file, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
 	long := filepath.Join(dir, strings.Repeat("a", 255))
-	if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Symlink("file", link)); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, errors.Join(os.WriteFile(file, nil, 0o600), os.Symlink("file", link)))
 	for _, path := range []string{link, long} {
 		if err := Write(path, func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err }); err != nil {
 			t.Error(err)
@@ -79,9 +79,7 @@ func TestWrite_ReplacesTheContentAlone(t *testing.T) {
 func TestReadFile(t *testing.T) {
 	dir := t.TempDir()
 	pipe, file := filepath.Join(dir, "pipe"), filepath.Join(dir, "file")
-	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.WriteFile(file, []byte("seven b"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, errors.Join(syscall.Mkfifo(pipe, 0o600), os.WriteFile(file, []byte("seven b"), 0o600)))
 	if raw, err := ReadFile(file, 7); string(raw) != "seven b" || err != nil {
 		t.Errorf("%q, %v", raw, err)
 	}
@@ -99,9 +97,7 @@ func TestReadFile(t *testing.T) {
 func TestReadLines(t *testing.T) {
 	path, long := filepath.Join(t.TempDir(), "rows.jsonl"), strings.Repeat("a", 1<<17)
 	for content, valid := range map[string]bool{`"` + long + "\"\n\"b\"": true, "\"a\"\n{\n": false} {
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, os.WriteFile(path, []byte(content), 0o644))
 		got, err := ReadLines[string](path)
 		if valid && (err != nil || !slices.Equal(got, []string{long, "b"})) || !valid && (err == nil ||
 			!strings.HasPrefix(err.Error(), path+":2: ")) {

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/wepe-go/wepe/internal/campaign"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 // bomb is a small body that decompresses to ten mebibytes.
@@ -93,10 +94,7 @@ func hostile(s, other *server, rng *rand.Rand) []http.HandlerFunc {
 func TestAfterAnyServerResponseTheFileIsCompleteOrAbsent(t *testing.T) {
 	rng, arrived, refused := campaign.Rand(8), 0, 0
 	s, other := newServer(t, 40_009), newServer(t, 40_009) // of equal content
-	origin, err := url.Parse(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	origin := gomlxtest.Must(url.Parse(s.URL))(t)
 	fetch := func(idle time.Duration, path string) error {
 		client := NewClient(origin, "secret")
 		defer client.Close()
@@ -176,9 +174,7 @@ func FuzzContentRange(f *testing.F) {
 	content, path := []byte("0123456789"), filepath.Join(f.TempDir(), "file")
 	campaign.Fuzz(f, places, func(t *testing.T, place string) {
 		_ = os.Remove(path)
-		if err := os.WriteFile(path+".incomplete", content[:5], 0o644); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, os.WriteFile(path+".incomplete", content[:5], 0o644))
 		c := NewClient(nil, "")
 		c.Pause = 0
 		c.http.Transport = roundTrip(func(r *http.Request) *http.Response {
