@@ -50,8 +50,7 @@ type ExportOptions struct {
 //
 // Beside the weights are config.json with sizes and class names, preprocessor_config.json (timm and native have it in
 // config.json) and a README.md. For preprocessing that the format lacks they have a resize to the model's size that
-// ignores the aspect ratio, with a line in the report. [Import] reads all
-// of these but ONNX.
+// ignores the aspect ratio, with a line in the report. [Import] reads all of these but ONNX.
 //
 //	report, err := checkpoints.Export("my-vit", backend, store.Scope("/vit"), config, checkpoints.ExportOptions{
 //		Labels: classes, Preprocess: &preprocess,
@@ -250,16 +249,15 @@ type exportFile struct {
 
 // contents returns the files of the directory.
 func (e *export) contents() ([]exportFile, error) {
-	weights := exportFile{name: foreignWeights}
-	switch e.Format {
-	case formatONNX:
-		weights = exportFile{"model.onnx", e.writeONNX, e.checkONNX}
-	default:
+	weights := exportFile{"model.onnx", e.writeONNX, e.checkONNX}
+	if e.Format != formatONNX {
 		out, err := e.tensors()
 		if err != nil {
 			return nil, err
 		}
-		weights.write = func(w io.Writer) error { return writeSafetensors(w, metadataFormats[e.Format], out) }
+		weights = exportFile{name: foreignWeights, write: func(w io.Writer) error {
+			return writeSafetensors(w, metadataFormats[e.Format], out)
+		}}
 		if e.Format == formatJAX {
 			weights = exportFile{name: "model.npz", write: func(w io.Writer) error { return writeNPZ(w, out) }}
 		}

@@ -41,7 +41,7 @@ var hfDINOv2 = family{
 // The model with registers resamples its positions with antialiasing.
 var hfDINOv2Registers = variant(hfDINOv2, "Dinov2WithRegistersForImageClassification", func(f *family) {
 	f.types, f.bases = []string{"dinov2_with_registers"}, []string{"dinov2_with_registers.", ""}
-	f.fields = append(dinov2Fields(16), integer("num_register_tokens", 4, 0, func(c *vit.Config) *int { return &c.Registers }))
+	f.fields = append(dinov2Fields(16), integer("num_register_tokens", 4, 0, registers))
 	f.kind, f.tower = resampleTimm, "Dinov2WithRegistersModel"
 })
 
@@ -91,7 +91,7 @@ var hfDINOv3 = family{
 		boolean("use_gated_mlp", false, false, func(c *vit.Config) *bool { return &c.SwiGLU }),
 	}, hfSizes(384, 12, 6, 1536, 16, 1e-5, dinov3Activation), []field{
 		layerScale("layerscale_value", 1.0, fraction(0), false),
-		integer("num_register_tokens", 0, 0, func(c *vit.Config) *int { return &c.Registers }),
+		integer("num_register_tokens", 0, 0, registers),
 		dinov3Bias("query_bias", true, true), dinov3Bias("key_bias", false, false), dinov3Bias("value_bias", true, true),
 		boolean("proj_bias", true, true, func(c *vit.Config) *bool { return &c.NoProjBias }),
 		boolean("mlp_bias", true, true, func(c *vit.Config) *bool { return &c.NoMLPBias }),

@@ -10,7 +10,7 @@ import (
 )
 
 // timmSizes are the arguments that all of timm's classes have.
-func timmSizes(registers, pool string) []field {
+func timmSizes(registersKey, pool string) []field {
 	return slices.Concat([]field{
 		pixels("img_size", 224), square("patch_size", 16),
 		integer("in_chans", 3, 1, func(c *vit.Config) *int { return &c.Channels }),
@@ -26,7 +26,7 @@ func timmSizes(registers, pool string) []field {
 			m.config.ClassToken = m.config.Pool != "class" && value == true
 			return nil
 		}, get: func(m *foreign) any { return m.config.Prefix() > m.config.Registers }},
-		integer(registers, 0, 0, func(c *vit.Config) *int { return &c.Registers }),
+		integer(registersKey, 0, 0, registers),
 		{key: "no_embed_class", byDefault: false, set: func(m *foreign, value any) error {
 			c := &m.config
 			c.PatchPositions, c.RegisterPositions = value == true && c.Prefix() > c.Registers, value != true && c.Registers > 0

@@ -47,6 +47,8 @@ func integer(key string, byDefault, least int, of func(*vit.Config) *int) field 
 	}
 }
 
+func registers(c *vit.Config) *int { return &c.Registers }
+
 // square is the side of a patch: one number, or the same number twice.
 func square(key string, byDefault int) field {
 	return field{key: key, byDefault: byDefault,

@@ -61,15 +61,16 @@ func (m manifest) seal() ([]byte, error) {
 		return nil, errors.Wrap(err, "checkpoints: manifest")
 	}
 	sum := sha256.Sum256(body)
-	raw, err := json.MarshalIndent(sealed{body, hex.EncodeToString(sum[:])}, "", "  ")
-	if err != nil {
-		return nil, errors.Wrap(err, "checkpoints: manifest")
+	return indented(sealed{body, hex.EncodeToString(sum[:])}, "meta is too long: the manifest would take")
+}
+
+// indented encodes the content of a file that readSmall can read; what begins the error for a longer one.
+func indented(value any, what string) ([]byte, error) {
+	raw, err := json.MarshalIndent(value, "", "  ")
+	if raw = append(raw, '\n'); err == nil && len(raw) > maxSmall {
+		err = errors.Errorf("%s %d bytes, more than %d", what, len(raw), maxSmall)
 	}
-	if raw = append(raw, '\n'); len(raw) > maxSmall {
-		return nil, errors.Errorf("checkpoints: the manifest has %d bytes, more than %d: make meta smaller",
-			len(raw), maxSmall)
-	}
-	return raw, nil
+	return raw, errors.WithMessage(err, "checkpoints")
 }
 
 // unseal is the inverse of seal. It accepts only what seal writes, with any white space.
@@ -141,19 +142,13 @@ type param struct {
 }
 
 // paramTypes are the possible types of a hyperparameter, by their names in the file.
-var paramTypes = typesByName(
-	reflect.TypeFor[bool](), reflect.TypeFor[string](), reflect.TypeFor[int](), reflect.TypeFor[int8](),
-	reflect.TypeFor[int16](), reflect.TypeFor[int32](), reflect.TypeFor[int64](), reflect.TypeFor[uint](),
-	reflect.TypeFor[uint8](), reflect.TypeFor[uint16](), reflect.TypeFor[uint32](), reflect.TypeFor[uint64](),
-	reflect.TypeFor[float32](), reflect.TypeFor[float64](), reflect.TypeFor[[]bool](), reflect.TypeFor[[]string](),
-	reflect.TypeFor[[]int](), reflect.TypeFor[[]int32](), reflect.TypeFor[[]int64](), reflect.TypeFor[[]float32](),
-	reflect.TypeFor[[]float64](),
-)
+var paramTypes = typesOf(false, "", 0, int8(0), int16(0), int32(0), int64(0), uint(0), uint8(0), uint16(0), uint32(0),
+	uint64(0), float32(0), float64(0), []bool{}, []string{}, []int{}, []int32{}, []int64{}, []float32{}, []float64{})
 
-func typesByName(types ...reflect.Type) map[string]reflect.Type {
+func typesOf(values ...any) map[string]reflect.Type {
 	byName := map[string]reflect.Type{}
-	for _, t := range types {
-		byName[t.String()] = t
+	for _, value := range values {
+		byName[fmt.Sprintf("%T", value)] = reflect.TypeOf(value)
 	}
 	return byName
 }
@@ -168,20 +163,22 @@ func encodeStore(store *model.Store, frozen []string) ([]byte, error) {
 		}
 		contents.Params = append(contents.Params, p)
 	}
-	raw, err := json.MarshalIndent(contents, "", "  ")
-	if raw = append(raw, '\n'); err == nil && len(raw) > maxSmall {
-		err = errors.Errorf("the hyperparameters take %d bytes, more than %d", len(raw), maxSmall)
-	}
-	return raw, errors.WithMessage(err, "checkpoints")
+	return indented(contents, "the hyperparameters take")
 }
 
-// newParam encodes one hyperparameter.
+// newParam encodes one hyperparameter as JSON; a value without a JSON number is a string that strconv reads.
 func newParam(path string, value any) (param, error) {
 	t := reflect.TypeOf(value)
 	if t == nil || paramTypes[t.String()] != t {
 		return param{}, errors.Errorf("checkpoints: hyperparameter %q: type %T cannot be saved", path, value)
 	}
-	raw, err := encodeParam(value)
+	if v := reflect.ValueOf(value); v.CanFloat() && (math.IsNaN(v.Float()) || math.IsInf(v.Float(), 0)) {
+		value = strconv.FormatFloat(v.Float(), 'g', -1, 64)
+	}
+	raw, err := json.Marshal(value)
+	if err == nil && bytes.Contains(raw, []byte(`\ufffd`)) { // the replacement for invalid UTF-8 in encoding/json
+		err = errors.New("the string is not UTF-8")
+	}
 	return param{path, t.String(), raw}, errors.WithMessagef(err, "checkpoints: hyperparameter %q", path)
 }
 
@@ -206,35 +203,22 @@ func decodeStore(file string, raw []byte) (params map[string]any, frozen map[str
 	return params, frozen, nil
 }
 
-// encodeParam encodes a value as JSON; values without a JSON number are strings that strconv reads.
-func encodeParam(value any) (json.RawMessage, error) {
-	if v := reflect.ValueOf(value); v.CanFloat() && (math.IsNaN(v.Float()) || math.IsInf(v.Float(), 0)) {
-		value = strconv.FormatFloat(v.Float(), 'g', -1, 64)
-	}
-	raw, err := json.Marshal(value)
-	if err == nil && bytes.Contains(raw, []byte(`\ufffd`)) { // the replacement for invalid UTF-8 in encoding/json
-		err = errors.New("the string is not UTF-8")
-	}
-	return raw, err
-}
-
 func decodeParam(p param) (any, error) {
 	t, ok := paramTypes[p.Type]
 	if !ok {
 		return nil, errors.Errorf("unknown type %q", p.Type)
 	}
-	value := reflect.New(t)
-	if kind := t.Kind(); (kind == reflect.Float32 || kind == reflect.Float64) && bytes.HasPrefix(p.Value, []byte{'"'}) {
+	value, err := reflect.New(t), error(nil)
+	if value.Elem().CanFloat() && bytes.HasPrefix(p.Value, []byte{'"'}) {
 		var text string
+		var x float64
 		_ = json.Unmarshal(p.Value, &text) // a string: it begins with a quotation mark
-		f, err := strconv.ParseFloat(text, 64)
-		if err != nil {
-			return nil, err
-		}
-		value.Elem().SetFloat(f)
-		return value.Elem().Interface(), nil
+		x, err = strconv.ParseFloat(text, 64)
+		value.Elem().SetFloat(x)
+	} else {
+		err = json.Unmarshal(p.Value, value.Interface())
 	}
-	if err := json.Unmarshal(p.Value, value.Interface()); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	return value.Elem().Interface(), nil

@@ -150,9 +150,9 @@ func (w *weights) describeRun() (d described, err error) {
 	if n := len(d.run.Classes); n != d.config.Classes {
 		return refuse("%d names for %d classes", n, d.config.Classes)
 	}
+	const ofModel, averages = "/" + weight.ModelScope + "/", "/" + weight.AverageScope
 	ours := map[string]storedTensor{}
-	for _, scope := range []string{"/" + weight.ModelScope + "/",
-		"/" + weight.AverageScope + "/" + weight.ModelScope + "/"} {
+	for _, scope := range []string{ofModel, averages + ofModel} {
 		for name, t := range w.tensors {
 			if path, ok := strings.CutPrefix(name, scope); ok {
 				ours[path] = t
@@ -161,24 +161,15 @@ func (w *weights) describeRun() (d described, err error) {
 	}
 	w.adapters = map[string][2]storedTensor{}
 	for path := range ours {
-		a, b, ok := w.adapter("/" + weight.ModelScope + "/" + path)
-		if _, summed := w.tensors["/"+weight.AverageScope+"/"+weight.ModelScope+"/"+path]; ok &&
-			!summed { // by an earlier version
-			w.adapters[path] = [2]storedTensor{a, b}
+		for _, root := range []string{"", averages} { // of both the averages
+			factors := root + weight.LowRankRoot + ofModel + path
+			if a, ok := w.tensors[factors+"/a"]; ok && !w.has(averages+ofModel+path) { // summed by an earlier version
+				w.adapters[path] = [2]storedTensor{a, w.tensors[factors+"/b"]}
+			}
 		}
 	}
 	w.tensors = ours
 	return d, nil
-}
-
-// adapter returns the low-rank factors of a matrix of a run, their averages if there are any.
-func (w *weights) adapter(path string) (a, b storedTensor, ok bool) {
-	for _, root := range []string{"", "/" + weight.AverageScope} {
-		if factor, has := w.tensors[root+weight.LowRankRoot+path+"/a"]; has {
-			a, b, ok = factor, w.tensors[root+weight.LowRankRoot+path+"/b"], true
-		}
-	}
-	return a, b, ok
 }
 
 // adapt adds the adapters of a run to their matrices.

@@ -163,10 +163,7 @@ func parseEntries(text []byte) (entries []tensorEntry, tensor string, err error)
 				err = header.Refuse(name, "an object of at most %d strings", maxMetadata)
 			}
 			for _, key := range slices.Sorted(maps.Keys(fields)) {
-				var text *string
-				if err == nil && (json.Unmarshal(fields[key], &text) != nil || text == nil) {
-					err = fields.Refuse(key, "a string")
-				}
+				err = cmp.Or(err, fields.Read(key, new(string), "a string"))
 			}
 			if err != nil {
 				return nil, "", errors.WithMessage(err, name)

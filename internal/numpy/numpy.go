@@ -198,7 +198,7 @@ func Header(kind string, shape ...int) []byte {
 	return append(binary.LittleEndian.AppendUint16([]byte(magic+"\x01\x00"), uint16(len(literal))), literal...)
 }
 
-// Open reads the header of a .npy of the given size, magic, version, length and literal, and checks it against the size.
+// Open reads the header of a .npy of the given size: magic, version, length and literal, checked against the size.
 func Open(r io.Reader, size int64) (*Array, error) {
 	start, length := make([]byte, 12), int64(10) // of version 1; later versions have two more bytes of length
 	_, err := io.ReadFull(r, start[:length])
