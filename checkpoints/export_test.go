@@ -49,9 +49,7 @@ func loaded(t testing.TB, m *Imported) *model.Scope {
 func exported(t testing.TB, m *Imported, o ExportOptions) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "new", "model")
-	if _, err := Export(dir, gomlxtest.Backend(), loaded(t, m), m.Config, o); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.Must(Export(dir, gomlxtest.Backend(), loaded(t, m), m.Config, o))(t)
 	return dir
 }
 
@@ -59,9 +57,7 @@ func exported(t testing.TB, m *Imported, o ExportOptions) string {
 func exportedFrom(t testing.TB, store *model.Store, c vit.Config, o ExportOptions) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "model")
-	if _, err := Export(dir, gomlxtest.Backend(), store.Scope("/vit"), c, o); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.Must(Export(dir, gomlxtest.Backend(), store.Scope("/vit"), c, o))(t)
 	return dir
 }
 
@@ -87,9 +83,7 @@ func stirred(t testing.TB, c vit.Config, params map[string]any) *model.Store {
 		}
 		gomlxtest.NoError(t, v.SetValue(tensors.FromFlatDataAndDimensions(flat, v.Shape().Dimensions...)))
 	}
-	if _, err := store.CreateVariable("/adamw/vit/class", tensors.FromScalar(float32(1))); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.Must(store.CreateVariable("/adamw/vit/class", tensors.FromScalar(float32(1))))(t)
 	return store
 }
 
@@ -283,42 +277,30 @@ func sameFields(t *testing.T, name string, got, want map[string]any) {
 	}
 }
 
-// timm and this library have the preprocessing in config.json; ONNX has no room for it.
+// timm and this library have the preprocessing in config.json, timm and Google no entry for the scores.
 func TestExport_FilesOfEachFormat(t *testing.T) {
 	c := ownViT("wepe")
 	scope := stirred(t, c, nil).Scope("/vit")
-	for format, want := range map[string][2]string{
-		formatHF:     {"model.safetensors config.json README.md", "preprocessor_config.json"},
-		formatTimm:   {"model.safetensors config.json README.md", ""},
-		formatJAX:    {"model.npz config.json README.md", "preprocessor_config.json"},
-		formatNative: {"model.safetensors config.json README.md", ""},
-		formatONNX:   {"model.onnx config.json README.md", "preprocessor_config.json"},
+	for format, want := range map[string]string{
+		formatHF:     "model.safetensors config.json preprocessor_config.json README.md",
+		formatTimm:   "model.safetensors config.json README.md",
+		formatJAX:    "model.npz config.json preprocessor_config.json README.md",
+		formatNative: "model.safetensors config.json README.md",
+		formatONNX:   "model.onnx config.json preprocessor_config.json README.md",
 	} {
-		for _, p := range []*preprocess.Settings{nil, &normalized} {
-			e := gomlxtest.Must(newExport(gomlxtest.Backend(), scope, c, ExportOptions{Format: format, Preprocess: p,
-				Scores: scoresSigmoid}))(t)
-			if folds := format != formatNative; (e.config.Position == "learned") != folds {
-				t.Errorf("%s: position %s", format, e.config.Position)
+		e := gomlxtest.Must(newExport(gomlxtest.Backend(), scope, c, ExportOptions{Format: format, Preprocess: &normalized,
+			Scores: scoresSigmoid}))(t)
+		var names []string
+		var config strings.Builder
+		for _, f := range gomlxtest.Must(e.contents())(t) {
+			if names = append(names, f.name); f.name == foreignConfig {
+				gomlxtest.NoError(t, f.write(&config))
 			}
-			var names []string
-			for _, f := range gomlxtest.Must(e.contents())(t) {
-				if f.name == foreignPreprocessor && p != nil && f.name == want[1] {
-					continue
-				}
-				names = append(names, f.name)
-				if f.name != foreignConfig {
-					continue
-				}
-				var text strings.Builder
-				gomlxtest.NoError(t, f.write(&text))
-				entry := format != formatTimm && format != formatJAX // whose files have no such entry
-				if strings.Contains(text.String(), "problem_type") != entry {
-					t.Errorf("%s: %s", format, text.String())
-				}
-			}
-			if got := strings.Join(names, " "); got != want[0] {
-				t.Errorf("%s, %v: files %s, want %s", format, p, got, want[0])
-			}
+		}
+		entry := strings.Contains(config.String(), "problem_type") // of the scores
+		if got := strings.Join(names, " "); got != want || entry != (format != formatTimm && format != formatJAX) ||
+			(e.config.Position == "learned") != (format != formatNative) {
+			t.Errorf("%s: files %s, want %s; position %s in %s", format, got, want, e.config.Position, config.String())
 		}
 	}
 }
@@ -621,28 +603,36 @@ func TestONNX_FileOfAnotherModelIsNotKept(t *testing.T) {
 	}
 }
 
-// A model without a classifier is resized and written in every format with weights alone, as the class that
-// transformers has for it, and comes back without one.
-func TestExport_Headless(t *testing.T) {
-	square := ownViT("learned")
-	square.ImageRows = square.ImageCols
-	for class, c := range map[string]vit.Config{
-		"ViTModel": square, "Dinov2Model": changedBy(square, func(c *vit.Config) { c.LayerScale, c.MLPDim = 0.5, 96 }),
-		"Dinov2WithRegistersModel": changedBy(square, func(c *vit.Config) {
-			c.LayerScale, c.MLPDim, c.Registers = 0.5, 96, 3
-		}),
-		"DINOv3ViTModel": changedBy(square, func(c *vit.Config) {
-			c.LayerScale, c.Position, c.QKVBias, c.Epsilon, c.ImageCols = 0.5, "rope-dinov3", "qv", 1e-5, 14
-		}),
-		"CLIPVisionModel": changedBy(square, func(c *vit.Config) { c.PreNorm, c.Epsilon = true, 1e-5 }),
-		"SiglipVisionModel": changedBy(square, func(c *vit.Config) {
-			c.Pool, c.Activation = "map", "gelu_tanh"
-		}),
-		"BeitModel": changedBy(square, func(c *vit.Config) {
+// towers are models without a classifier, on a square grid, by transformers' class.
+func towers() map[string]vit.Config {
+	models := map[string]vit.Config{}
+	for class, change := range map[string]func(*vit.Config){
+		"ViTModel":                 func(*vit.Config) {},
+		"Dinov2Model":              func(c *vit.Config) { c.LayerScale, c.MLPDim = 0.5, 96 },
+		"Dinov2WithRegistersModel": func(c *vit.Config) { c.LayerScale, c.MLPDim, c.Registers = 0.5, 96, 3 },
+		"DINOv3ViTModel": func(c *vit.Config) {
+			c.LayerScale, c.Position, c.QKVBias, c.Epsilon = 0.5, "rope-dinov3", "qv", 1e-5
+		},
+		"CLIPVisionModel":   func(c *vit.Config) { c.PreNorm, c.Epsilon = true, 1e-5 },
+		"SiglipVisionModel": func(c *vit.Config) { c.Pool, c.Activation = "map", "gelu_tanh" },
+		"BeitModel": func(c *vit.Config) {
 			c.Pool, c.ClassToken, c.FinalNorm, c.QKVBias, c.LayerScale = "mean", true, "pooled", "qv", 0.1
 			c.Position = "learned+relative-table"
-		}),
+		},
 	} {
+		c := changedBy(ownViT("learned"), change)
+		c.ImageCols = c.ImageRows
+		models[class] = c
+	}
+	return models
+}
+
+// A model without a classifier is written in every format with weights alone, as the class that transformers has for
+// it, and comes back without one.
+func TestExport_Headless(t *testing.T) {
+	models := towers()
+	models["DINOv3ViTModel"] = changedBy(models["DINOv3ViTModel"], func(c *vit.Config) { c.ImageCols = 14 })
+	for class, c := range models {
 		scope := stirred(t, c, nil).Scope("/vit")
 		for _, format := range []string{formatHF, formatTimm, formatNative} {
 			dir := filepath.Join(t.TempDir(), "model")
@@ -681,20 +671,15 @@ func changedBy(c vit.Config, change func(*vit.Config)) vit.Config {
 // CLIPVisionModel and SiglipVisionModel raise TypeError for a list as image_size; BeitRelativePositionBias reads the
 // table of 12×8 patches as of 8×12; interpolate_pos_encoding of Beit and DINOv2 takes every table for a square's.
 func TestRectanglesThatTransformersDoesNotRun(t *testing.T) {
-	of := func(position string, change func(*vit.Config)) vit.Config { return changedBy(ownViT(position), change) }
-	beit := func(c *vit.Config) {
-		c.Pool, c.ClassToken, c.FinalNorm, c.QKVBias, c.LayerScale = "mean", true, "pooled", "qv", 0.1
+	models := towers()
+	delete(models, "ViTModel")
+	delete(models, "DINOv3ViTModel")
+	beit := models["BeitModel"]
+	for _, beit.Position = range []string{"relative-table", "learned", "wepe"} {
+		models["BEiT, "+beit.Position] = beit
 	}
-	dino := func(registers int) func(*vit.Config) {
-		return func(c *vit.Config) { c.LayerScale, c.MLPDim, c.Registers = 0.1, c.Width, registers }
-	}
-	for name, c := range map[string]vit.Config{
-		"CLIP":   of("learned", func(c *vit.Config) { c.PreNorm, c.Epsilon = true, 1e-5 }),
-		"SigLIP": of("learned", func(c *vit.Config) { c.Pool, c.Activation = "map", "gelu_tanh" }),
-		"BEiT":   of("relative-table", beit), "BEiT, absolute": of("learned", beit), "BEiT, folded": of("wepe", beit),
-		"DINOv2": of("learned", dino(0)), "with registers": of("learned", dino(3)),
-	} {
-		for _, cols := range []int{c.ImageCols, c.ImageRows} {
+	for name, c := range models {
+		for _, cols := range []int{10, c.ImageRows} {
 			c.ImageCols = cols
 			dir := filepath.Join(t.TempDir(), "x")
 			_, err := Export(dir, gomlxtest.Backend(), stirred(t, c, nil).Scope("/vit"), c, ExportOptions{Headless: true})
@@ -711,5 +696,6 @@ func TestRectanglesThatTransformersDoesNotRun(t *testing.T) {
 			refuses(t, name, err, inFile, "image_size")
 		}
 	}
-	gomlxtest.NoError(t, hfBEiT.onGrid(of("none", beit))) // which has nothing to misplace
+	beit.ImageCols, beit.Position = 10, "none" // which has nothing to misplace
+	gomlxtest.NoError(t, hfBEiT.onGrid(beit))
 }

@@ -34,11 +34,8 @@ func TestLoad_TrainsAndComesBackWithGoMLX(t *testing.T) {
 	b, c := gomlxtest.Backend(), ownViT("learned")
 	from := exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: formatNative, Preprocess: &normalized})
 	store := model.NewStore()
-	m, err := Load(b, store.Scope("/some/vit"), from, Options{ImportOptions: ImportOptions{ImageRows: 8, ImageCols: 14,
-		Classes: 3}, Position: "hybrid"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := gomlxtest.Must(Load(b, store.Scope("/some/vit"), from, Options{ImportOptions: ImportOptions{ImageRows: 8,
+		ImageCols: 14, Classes: 3}, Position: "hybrid"}))(t)
 	images, labels := Noise(m.Config, 5, 7), tensors.FromValue([][]int32{{0}, {2}, {1}, {2}, {0}})
 	trainer := train.NewTrainer(b, store, m.ModelFn(nil), loss.SparseCategoricalCrossEntropyLogits,
 		optimizer.Adam().LearningRate(1e-3).Done(), nil, nil)

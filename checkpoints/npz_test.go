@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gomlx/compute/shapes"
+
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/numpy"
@@ -32,7 +34,7 @@ func npyOf(literal string, data []byte) []byte {
 	return append(append(out, literal...), data...)
 }
 
-func floats(values ...float32) (raw []byte) {
+func f4(values ...float32) (raw []byte) {
 	for _, x := range values {
 		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(x))
 	}
@@ -61,10 +63,7 @@ func zipOf(t testing.TB, members ...zipMember) []byte {
 		if m.lie != nil {
 			m.lie(h)
 		}
-		to := gomlxtest.Must(w.CreateRaw(h))(t)
-		if _, err := to.Write(packed); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.Must(gomlxtest.Must(w.CreateRaw(h))(t).Write(packed))(t)
 	}
 	gomlxtest.NoError(t, w.Close())
 	return out.Bytes()
@@ -73,16 +72,9 @@ func zipOf(t testing.TB, members ...zipMember) []byte {
 func deflated(t testing.TB, content []byte) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	w, err := flate.NewWriter(&out, flate.DefaultCompression)
-	if err == nil {
-		_, err = w.Write(content)
-	}
-	if err == nil {
-		err = w.Close()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := gomlxtest.Must(flate.NewWriter(&out, flate.DefaultCompression))(t)
+	gomlxtest.Must(w.Write(content))(t)
+	gomlxtest.NoError(t, w.Close())
 	return out.Bytes()
 }
 
@@ -99,11 +91,7 @@ func readNPZ(t testing.TB, raw []byte) (map[string][]float32, error) {
 		if err != nil {
 			return nil, err
 		}
-		size := 1
-		for _, dim := range x.dims {
-			size *= dim
-		}
-		if out[name] = slices.Clone(flat); len(flat) != size {
+		if out[name] = slices.Clone(flat); len(flat) != shapes.Make(x.dtype, x.dims...).Size() {
 			t.Errorf("%q: %d numbers for %v", name, len(flat), x.dims)
 		}
 	}
@@ -111,12 +99,12 @@ func readNPZ(t testing.TB, raw []byte) (map[string][]float32, error) {
 }
 
 func TestNPZ_WrittenByHand(t *testing.T) {
-	v2 := npy("<f4", "(2,)", floats(7, 8))
+	v2 := npy("<f4", "(2,)", f4(7, 8))
 	v2 = slices.Concat([]byte("\x93NUMPY"), []byte{2, 0}, v2[8:10], []byte{0, 0}, v2[10:])
 	got, err := readNPZ(t, zipOf(t,
-		zipMember{name: "a/b.npy", content: npy("<f4", "(1, 3)", floats(1, -2, 3.5))},
-		zipMember{name: "scalar.npy", content: npyOf(`{"shape": (), "fortran_order":False,"descr":"<f4"}`, floats(4))},
-		zipMember{name: "zip.npy", content: npy("<f4", "(1000,)", floats(make([]float32, 1000)...)), deflate: true},
+		zipMember{name: "a/b.npy", content: npy("<f4", "(1, 3)", f4(1, -2, 3.5))},
+		zipMember{name: "scalar.npy", content: npyOf(`{"shape": (), "fortran_order":False,"descr":"<f4"}`, f4(4))},
+		zipMember{name: "zip.npy", content: npy("<f4", "(1000,)", f4(make([]float32, 1000)...)), deflate: true},
 		zipMember{name: "half.npy", content: npy("<f2", "(2,)", []byte{0, 0x3c, 0, 0xc0})},
 		zipMember{name: "brain.npy", content: npy("|V2", "(1,)", []byte{0x80, 0x3f})},
 		zipMember{name: "v2.npy", content: v2},
@@ -156,7 +144,7 @@ func longList(t testing.TB) []byte {
 	members := make([]zipMember, 200)
 	for i := range members {
 		name := fmt.Sprintf("%d%s.npy", i, strings.Repeat("n", 15000))
-		members[i] = zipMember{name: name, content: npy("<f4", "()", floats(1))}
+		members[i] = zipMember{name: name, content: npy("<f4", "()", f4(1))}
 	}
 	return zipOf(t, members...)
 }
@@ -166,13 +154,9 @@ func claims60MB(name string) zipMember {
 		pseudorandom(60_000)), true, func(h *zip.FileHeader) { h.UncompressedSize64 = 128 + 60_000_000 }}
 }
 
-func hostileNPZ(t testing.TB) []struct {
-	name string
-	raw  []byte
-	want string
-} {
+func hostileNPZ(t testing.TB) []malformed {
 	one := func(content []byte) []byte { return zipOf(t, zipMember{name: "w.npy", content: content}) }
-	two := floats(1, 2)
+	two := f4(1, 2)
 	lie := func(deflate bool, change func(*zip.FileHeader)) []byte {
 		return zipOf(t, zipMember{"w.npy", npy("<f4", "(2,)", two), deflate, change})
 	}
@@ -180,11 +164,7 @@ func hostileNPZ(t testing.TB) []struct {
 	whole := lie(false, nil)
 	flipped := bytes.Clone(whole)
 	flipped[bytes.Index(flipped, two)] ^= 1
-	return []struct {
-		name string
-		raw  []byte
-		want string
-	}{
+	return []malformed{
 		{"pickled array", one(npy("|O", "(2,)", two)), "pickled Python objects are never read"},
 		{"PyTorch pickle", zipOf(t, zipMember{name: "archive/data.pkl", content: two}), "a pickle, which is never read"},
 		{"structured", literal("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }"), "structured and"},
@@ -218,7 +198,7 @@ func hostileNPZ(t testing.TB) []struct {
 		}}), "bytes out of"},
 		{"claims 60 MB", zipOf(t, claims60MB("w")), "EOF"},
 		{"claims 120 MB", zipOf(t, claims60MB("w"), claims60MB("v")), "its arrays have more than 67"},
-		{"gives more than it claims", zipOf(t, zipMember{"w.npy", npy("<f4", "(2,)", floats(1, 2, 3)), true,
+		{"gives more than it claims", zipOf(t, zipMember{"w.npy", npy("<f4", "(2,)", f4(1, 2, 3)), true,
 			func(h *zip.FileHeader) { h.UncompressedSize64 -= 4 }}), "not a valid zip"},
 		{"a hundred names for one member", overlapping(t), "more than the"},
 		{"three megabytes of names", longList(t), "the list of members"},

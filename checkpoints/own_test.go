@@ -3,7 +3,6 @@
 package checkpoints
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -29,9 +28,7 @@ func trainedOn(t *testing.T, c vit.Config, change func(*trainedModel, *model.Sto
 	t.Helper()
 	store = stirred(t, c, nil)
 	average = tensors.FromFlatDataAndDimensions(make([]float32, c.Width*c.Classes), c.Width, c.Classes)
-	if _, err := store.CreateVariable("/ema/vit/head/weights", average); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.Must(store.CreateVariable("/ema/vit/head/weights", average))(t)
 	store.SetParam("/wepe_alpha_u", 0.25)
 	store.SetParam("/learning_rate", 0.1) // of the training
 	var meta trainedModel
@@ -63,23 +60,9 @@ func TestImport_Training(t *testing.T) {
 			!slices.Equal(m.Std, normalized.Std[:]) {
 			t.Errorf("%s: preprocessing %+v, mean %v, std %v", path, m.Preprocess, m.Mean, m.Std)
 		}
-		n := 0
-		for v := range store.IterVariables() {
-			name, ok := below(v, "/vit")
-			if !ok {
-				continue
-			}
-			value := v.MustValue()
-			if name == "head/weights" {
-				value = average
-			}
-			if n++; m.Variables[name] == nil || !m.Variables[name].Equal(value) {
-				t.Errorf("%s: variable %s differs", path, name)
-			}
-		}
-		if n != len(m.Variables) {
-			t.Errorf("%s: %d variables, want %d", path, len(m.Variables), n)
-		}
+		all := inStore(store)
+		all.Variables["head/weights"] = average
+		same(t, path, m, all)
 	}
 	// At another size, and in a format that does not support the encoding.
 	m := imported(t, dir, ImportOptions{ImageRows: 8, ImageCols: 4})
@@ -166,6 +149,17 @@ func TestNative_EveryEncoding(t *testing.T) {
 	}
 }
 
+// inStore is the import whose variables are those of the model below /vit.
+func inStore(store *model.Store) *Imported {
+	m := &Imported{Variables: map[string]*tensors.Tensor{}}
+	for v := range store.IterVariables() {
+		if path, ok := below(v, "/vit"); ok {
+			m.Variables[path] = v.MustValue()
+		}
+	}
+	return m
+}
+
 func comesBack(t *testing.T, store *model.Store, c vit.Config, dir string) {
 	images := Noise(c, 2, 5)
 	want := gomlxtest.Must(forward(gomlxtest.Backend(), store, "/vit", c, images))(t)
@@ -173,20 +167,7 @@ func comesBack(t *testing.T, store *model.Store, c vit.Config, dir string) {
 	if m.Config != c {
 		t.Errorf("%+v", m.Config)
 	}
-	n := 0
-	for v := range store.IterVariables() {
-		path, ok := below(v, "/vit")
-		if !ok {
-			continue
-		}
-		n++
-		if got := m.Variables[path]; got == nil || !bytes.Equal(bytesOf(t, got), bytesOf(t, v.MustValue())) {
-			t.Errorf("variable %s differs", path)
-		}
-	}
-	if n != len(m.Variables) {
-		t.Errorf("%d variables, want %d", len(m.Variables), n)
-	}
+	same(t, c.Position, m, inStore(store))
 	got, err := m.Logits(gomlxtest.Backend(), images)
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, logits %v, want %v", err, got, want)

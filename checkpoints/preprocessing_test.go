@@ -3,7 +3,6 @@
 package checkpoints
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -137,14 +136,7 @@ func TestScores_AreThoseOfTransformersPipeline(t *testing.T) {
 // Names of another number of classes belong to another head.
 func TestLabels_OfTheHead(t *testing.T) {
 	list := func(n int) string { return "[" + strings.TrimSuffix(strings.Repeat(`"x",`, n), ",") + "]" }
-	byID := func(n int) string {
-		names := map[string]string{}
-		for i := range n {
-			names[fmt.Sprint(i)] = "x"
-		}
-		raw, _ := json.Marshal(names)
-		return string(raw)
-	}
+	byID := func(n int) string { return labels(n-1, fmt.Sprint(n-1)) }
 	for fields, want := range map[string]int{ // -1: refused
 		`"label_names":` + list(13): 13, `"label_names":null`: 0, `"label_names":` + byID(12): 0, `"label_names":[]`: 0,
 		`"label_names":` + list(12): -1, `"labels":` + list(13): 13, `"labels":` + list(12): 0, ``: 0,

@@ -122,13 +122,16 @@ func sameNumbers(t *testing.T, path string, got map[string]*tensors.Tensor, want
 // f32 is the header entry of two float32 at the beginning.
 const f32 = `"dtype":"F32","shape":[2],"data_offsets":[0,8]`
 
-// malformedFiles are files that must be refused: one or more for each rule of the format. Each has 8 bytes of data
-// unless its name states otherwise.
-var malformedFiles = []struct {
+// malformed is a file that must be refused.
+type malformed struct {
 	name string
 	raw  []byte
 	want string // in the error
-}{
+}
+
+// malformedFiles are one or more files for each rule of the format. Each has 8 bytes of data unless its name states
+// otherwise.
+var malformedFiles = []malformed{
 	{"empty file", nil, "too few"},
 	{"header of 1", rawFile("{", nil), "header of 1"},
 	{"header bomb", []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}, "header of"},
@@ -251,13 +254,10 @@ func FuzzSafetensors(f *testing.F) {
 		}
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
-	small, err := written(map[string]*tensors.Tensor{
+	small := gomlxtest.Must(written(map[string]*tensors.Tensor{
 		"/a": randomTensor(rng, dtypes.Float32, 2, 3), "/b": randomTensor(rng, dtypes.Bool, 5),
 		"/c": randomTensor(rng, dtypes.Uint64, 0), "/d\"": randomTensor(rng, dtypes.BFloat16),
-	})
-	if err != nil {
-		f.Fatal(err)
-	}
+	}))(f)
 	seeds = append(seeds, small, rawFile(`{"__metadata__":{"format":"pt"},
 		"b\u00e9":{"shape":[2],"data_offsets":[8,10],"dtype":"BOOL"},
 		"w":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]},"s":{"dtype":"BF16","shape":[],"data_offsets":[10,12]}}   `,

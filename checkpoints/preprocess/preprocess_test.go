@@ -24,8 +24,7 @@ var published = map[string]struct {
 }{
 	"google/vit-base-patch16-224": {`{"do_normalize": true, "do_resize": true, "image_mean": [0.5, 0.5, 0.5],
 		"image_std": [0.5, 0.5, 0.5], "size": 224, "resample": 2, "feature_extractor_type": "ViTFeatureExtractor"}`,
-		Settings{Resize: ResizeExact, Size: [2]int{224, 224}, Resample: Bilinear, Mean: [3]float64{0.5, 0.5, 0.5},
-			Std: [3]float64{0.5, 0.5, 0.5}}},
+		Settings{Resize: ResizeExact, Size: [2]int{224, 224}, Resample: Bilinear, Mean: halves, Std: halves}},
 	"facebook/deit-base-patch16-224": {`{"crop_size": 224, "do_center_crop": true, "do_normalize": true,
 		"do_resize": true, "feature_extractor_type": "DeiTFeatureExtractor", "image_mean": [0.485, 0.456, 0.406],
 		"image_std": [0.229, 0.224, 0.225], "resample": 3, "size": 256}`,
@@ -49,13 +48,12 @@ var published = map[string]struct {
 		"feature_extractor_type": "CLIPFeatureExtractor", "image_mean": [0.48145466, 0.4578275, 0.40821073],
 		"image_std": [0.26862954, 0.26130258, 0.27577711], "resample": 3, "size": 224}`,
 		Settings{Resize: ResizeShortest, Size: [2]int{224, 224}, Resample: Bicubic, Crop: [2]int{224, 224},
-			Mean: [3]float64{0.48145466, 0.4578275, 0.40821073}, Std: [3]float64{0.26862954, 0.26130258, 0.27577711}}},
+			Mean: clipMean, Std: clipStd}},
 	"siglip, as the fast processors save it": {`{"do_center_crop": null, "do_convert_rgb": null, "do_pad": null,
 		"do_normalize": true, "do_rescale": true, "do_resize": true, "crop_size": null, "data_format": "channels_first",
 		"image_mean": [0.5, 0.5, 0.5], "image_processor_type": "SiglipImageProcessorFast", "image_std": [0.5, 0.5, 0.5],
 		"resample": 2, "rescale_factor": 0.00392156862745098, "size": {"height": 384, "width": 256}}`,
-		Settings{Resize: ResizeExact, Size: [2]int{384, 256}, Resample: Bilinear, Mean: [3]float64{0.5, 0.5, 0.5},
-			Std: [3]float64{0.5, 0.5, 0.5}}},
+		Settings{Resize: ResizeExact, Size: [2]int{384, 256}, Resample: Bilinear, Mean: halves, Std: halves}},
 	"no resize, no normalization, other range": {`{"do_resize": false, "do_normalize": false, "do_rescale": true,
 		"rescale_factor": 0.0078125, "crop_size": {"height": 7, "width": 5}}`,
 		Settings{Crop: [2]int{7, 5}, Rescale: 1.0 / 128}},
@@ -63,7 +61,7 @@ var published = map[string]struct {
 	"CLIP crops by default": {`{"image_processor_type": "CLIPImageProcessorFast", "size": {"shortest_edge": 256},
 		"resample": 3}`,
 		Settings{Resize: ResizeShortest, Size: [2]int{256, 256}, Resample: Bicubic, Crop: [2]int{224, 224},
-			Mean: [3]float64{0.48145466, 0.4578275, 0.40821073}, Std: [3]float64{0.26862954, 0.26130258, 0.27577711}}},
+			Mean: clipMean, Std: clipStd}},
 	"DeiT, too": {`{"image_processor_type": "DeiTImageProcessor", "size": 256, "resample": 3, "do_normalize": false,
 		"crop_size": 192}`,
 		Settings{Resize: ResizeExact, Size: [2]int{256, 256}, Resample: Bicubic, Crop: [2]int{192, 192}}},
@@ -75,7 +73,7 @@ var published = map[string]struct {
 		"interpolation": "bicubic", "crop_pct": 0.9, "crop_mode": "center", "mean": [0.5, 0.5, 0.5],
 		"std": [0.5, 0.5, 0.5], "first_conv": "patch_embed.proj", "classifier": "head"}}`,
 		Settings{Resize: ResizeShortest, Size: [2]int{248, 248}, Resample: Bicubic, Crop: [2]int{224, 224},
-			RoundCrop: true, Mean: [3]float64{0.5, 0.5, 0.5}, Std: [3]float64{0.5, 0.5, 0.5}}},
+			RoundCrop: true, Mean: halves, Std: halves}},
 	"a fine-tuned timm model at 224 with the size of the original": {`{"architecture": "vit_small_patch14_dinov2",
 		"model_args": {"img_size": 224}, "pretrained_cfg": {"input_size": [3, 518, 518], "fixed_input_size": true,
 		"interpolation": "bicubic", "crop_pct": 1.0, "crop_mode": "center", "mean": [0.485, 0.456, 0.406],
@@ -86,8 +84,7 @@ var published = map[string]struct {
 		"do_normalize": true, "do_rescale": true, "do_resize": true, "image_mean": [0.5, 0.5, 0.5],
 		"image_processor_type": "SiglipImageProcessorPil", "image_std": [0.5, 0.5, 0.5], "resample": 3,
 		"rescale_factor": 0.00392156862745098, "size": {"height": 256, "width": 256}}}`,
-		Settings{Resize: ResizeExact, Size: [2]int{256, 256}, Resample: Bicubic, Mean: [3]float64{0.5, 0.5, 0.5},
-			Std: [3]float64{0.5, 0.5, 0.5}}},
+		Settings{Resize: ResizeExact, Size: [2]int{256, 256}, Resample: Bicubic, Mean: halves, Std: halves}},
 	"timm at 384, squashed": {`{"input_size": [3, 384, 384], "interpolation": "bilinear", "crop_pct": 1.0,
 		"crop_mode": "squash", "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}`,
 		Settings{Resize: ResizeExact, Size: [2]int{384, 384}, Resample: Bilinear, Crop: [2]int{384, 384},
@@ -98,8 +95,11 @@ var published = map[string]struct {
 }
 
 var (
+	halves       = [3]float64{0.5, 0.5, 0.5}
 	imageNetMean = [3]float64{0.485, 0.456, 0.406}
 	imageNetStd  = [3]float64{0.229, 0.224, 0.225}
+	clipMean     = [3]float64{0.48145466, 0.4578275, 0.40821073}
+	clipStd      = [3]float64{0.26862954, 0.26130258, 0.27577711}
 )
 
 func TestParse_PublishedSettings(t *testing.T) {
@@ -131,15 +131,29 @@ func testParseFixture(t *testing.T) {
 }
 
 func TestHuggingFace_ComesBack(t *testing.T) {
+	all := map[string]Settings{ // by what the file names, and below those that were published
+		`"ViTImageProcessor"`: {Resize: ResizeExact, Size: [2]int{1, 1}, Resample: Nearest},
+		`"BitImageProcessor"`: {Resize: ResizeShortest, Size: [2]int{9, 9}, Resample: Box, Mean: imageNetMean},
+		`BitImageProcessor`:   {Resize: ResizeExact, Size: [2]int{9, 9}, Resample: Hamming, Crop: [2]int{7, 7}},
+	}
 	for name, c := range published {
-		want := c.want
-		want.RoundCrop = false
-		raw, err := c.want.HuggingFace()
-		if c.want.Resize == ResizeContain {
+		all[name] = c.want
+	}
+	for name, s := range all {
+		want := s
+		if want.RoundCrop = false; want.Mean != [3]float64{} && want.Std == [3]float64{} {
+			want.Std = [3]float64{1, 1, 1}
+		}
+		raw, err := s.HuggingFace()
+		if s.Resize == ResizeContain {
 			if err == nil {
 				t.Errorf("%s: a fit that Hugging Face lacks is written as %s", name, raw)
 			}
-		} else if got, reading := Parse(raw); err != nil || reading != nil || got != want {
+			continue
+		}
+		_, others := published[name]
+		if got, reading := Parse(raw); err != nil || reading != nil || got != want ||
+			!others && !strings.Contains(string(raw), name) {
 			t.Errorf("%s: got %+v, %v, %v\nwant %+v\n%s", name, got, err, reading, want, raw)
 		}
 	}
@@ -151,7 +165,8 @@ func TestHuggingFace_ComesBack(t *testing.T) {
 	}
 	size, _ := fields["size"].(map[string]any)
 	if fields["image_processor_type"] != "ViTImageProcessor" || fields["resample"] != 2.0 ||
-		!maps.Equal(size, map[string]any{"height": 224.0, "width": 224.0}) || fields["rescale_factor"] != 1.0/255 {
+		!maps.Equal(size, map[string]any{"height": 224.0, "width": 224.0}) || fields["rescale_factor"] != 1.0/255 ||
+		fields["do_convert_rgb"] != true {
 		t.Errorf("fields are %v", fields)
 	}
 }
@@ -335,6 +350,10 @@ func TestResized_ByFit(t *testing.T) {
 			t.Errorf("%+v: %d×%d, want %d×%d", c.s, rows, cols, c.rows, c.cols)
 		}
 	}
+	rows, cols, err := Settings{Resize: ResizePatches, Size: [2]int{6, 10}, Patch: 2}.OutputSize()
+	if err != nil || rows != 30 || cols != 2 {
+		t.Errorf("15 patches of 2×2 are %d×%d, %v", rows, cols, err)
+	}
 }
 
 // The middles of windows in 8 and 9 pixels, by hand: half of 9 − 4 is 2½, of 8 − 5 it is 1½, of 8 − 11 it is −1½, of
@@ -385,17 +404,10 @@ func FuzzParse(f *testing.F) {
 func TestTimm_ComesBack(t *testing.T) {
 	readBack := func(s Settings, rows, cols int) Settings {
 		form := gomlxtest.Must(s.Timm())(t)
-		raw, err := json.Marshal(struct {
+		return gomlxtest.Must(Parse(gomlxtest.Must(json.Marshal(struct {
 			InputSize [3]int `json:"input_size"`
 			Timm
-		}{[3]int{3, rows, cols}, form})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if s, err = Parse(raw); err != nil {
-			t.Fatalf("%s: %v", raw, err)
-		}
-		return s
+		}{[3]int{3, rows, cols}, form}))(t)))(t)
 	}
 	s := Settings{RoundCrop: true, Resample: Lanczos, Mean: [3]float64{0.1, 0.2, 0.3}, Std: [3]float64{0.4, 0.5, 0.6}}
 	for size := 224; size < 380; size++ {
@@ -425,30 +437,6 @@ func TestTimm_ComesBack(t *testing.T) {
 	s.Resize, s.Size, s.Crop, s.Fill = ResizeExact, [2]int{6, 10}, [2]int{}, [3]uint8{}
 	if got := readBack(s, 6, 10); got.Resize != ResizeExact || got.Size != s.Size || got.Crop != s.Size {
 		t.Errorf("without a crop: %+v", got)
-	}
-}
-
-func TestHuggingFace_Processor(t *testing.T) {
-	for processor, want := range map[string]Settings{
-		`"ViTImageProcessor"`: {Resize: ResizeExact, Size: [2]int{1, 1}, Resample: Nearest},
-		`"BitImageProcessor"`: {Resize: ResizeShortest, Size: [2]int{9, 9}, Resample: Box, Mean: imageNetMean},
-		`BitImageProcessor`:   {Resize: ResizeExact, Size: [2]int{9, 9}, Resample: Hamming, Crop: [2]int{7, 7}},
-	} {
-		raw, err := want.HuggingFace()
-		if err != nil || !strings.Contains(string(raw), processor) ||
-			!strings.Contains(string(raw), `"do_convert_rgb": true`) {
-			t.Errorf("%v, want %s: %s", err, processor, raw)
-		}
-		if want.Mean == imageNetMean {
-			want.Std = [3]float64{1, 1, 1}
-		}
-		if got, err := Parse(raw); err != nil || got != want {
-			t.Errorf("%+v, %v, want %+v", got, err, want)
-		}
-	}
-	rows, cols, err := Settings{Resize: ResizePatches, Size: [2]int{6, 10}, Patch: 2}.OutputSize()
-	if err != nil || rows != 30 || cols != 2 {
-		t.Errorf("15 patches of 2×2 are %d×%d, %v", rows, cols, err)
 	}
 }
 
@@ -489,15 +477,8 @@ func TestGrid_IsTheLargestOfTheAspectRatio(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestGrid_AspectRatioIsBounded(t *testing.T) {
-	for _, size := range [][2]int{{7, 100}, {100, 7}, {1, 5000}, {5000, 1}} {
-		got, want := gridOf(size[0], size[1], 16), [2]int{2, 8}
-		if size[0] > size[1] {
-			want = [2]int{8, 2}
-		}
-		if got != want {
+	for size, want := range map[[2]int][2]int{{7, 100}: {2, 8}, {100, 7}: {8, 2}, {1, 5000}: {2, 8}, {5000, 1}: {8, 2}} {
+		if got := gridOf(size[0], size[1], 16); got != want { // bounded
 			t.Errorf("%v: %v, want %v", size, got, want)
 		}
 	}
