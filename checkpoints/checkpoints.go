@@ -32,9 +32,7 @@
 // Files are written under a temporary name and synced, the manifest last; then the directory is renamed. After a kill,
 // a full disk or a power cut the directory holds the whole new checkpoint or none of it, and older ones are intact.
 // [Find] returns the newest intact checkpoint and why it skipped others; [Checkpoint.Load] verifies the SHA-256.
-// Equal states produce equal files.
-//
-// Malformed files return errors: sizes are checked before memory is allocated.
+// Equal states produce equal files. Malformed files are errors: sizes are checked before memory is allocated.
 package checkpoints
 
 import (

@@ -193,11 +193,10 @@ func (f *family) fieldsIn(config strictjson.Object) (map[string]any, error) {
 		key = old
 	}
 	if f.inner != "" && config.Has(key) {
-		inner, err := config.Object(key)
-		if err != nil {
+		var err error
+		if config, err = config.Object(key); err != nil {
 			return nil, err
 		}
-		config = inner
 	}
 	return values(config)
 }

@@ -201,16 +201,14 @@ var typesOnDisk = map[string]dtypes.DType{
 func (o ExportOptions) Validate() error {
 	known := []string{formatHF, formatTimm, formatJAX, formatNative, formatONNX}
 	format, dtype := cmp.Or(o.Format, formatHF), cmp.Or(o.DType, "float32")
-	if !slices.Contains(known, format) {
+	switch t, ok := typesOnDisk[dtype]; {
+	case !slices.Contains(known, format):
 		return errors.Errorf("unknown format %q: want one of %s", format, strings.Join(known, ", "))
-	}
-	if !(o.Epsilon >= 0 && o.Epsilon < 1) {
+	case !(o.Epsilon >= 0 && o.Epsilon < 1):
 		return errors.Errorf("epsilon is %g, want 0 < epsilon < 1, or 0 for the model's", o.Epsilon)
-	}
-	if t, ok := typesOnDisk[dtype]; !ok || (format == formatONNX && t != dtypes.Float32) {
+	case !ok || format == formatONNX && t != dtypes.Float32:
 		return errors.Errorf("type %q on disk: want float32, float16 or bfloat16; for onnx float32", dtype)
-	}
-	if !slices.Contains([]string{"", scoresSoftmax, scoresSigmoid, scoresNone}, o.Scores) {
+	case !slices.Contains([]string{"", scoresSoftmax, scoresSigmoid, scoresNone}, o.Scores):
 		return errors.Errorf("scores %q: want %s, %s or %s", o.Scores, scoresSoftmax, scoresSigmoid, scoresNone)
 	}
 	return nil

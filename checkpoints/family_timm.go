@@ -174,12 +174,7 @@ var timmViTFields = slices.Concat(timmSizes("reg_tokens", "token"), []field{
 		}
 		m.config.PatchNorm = value != nil
 		return nil
-	}, get: func(m *foreign) any {
-		if !m.config.PatchNorm {
-			return nil
-		}
-		return normName(m.config)
-	}},
+	}, get: func(m *foreign) any { return orNil(m.config.PatchNorm, normName(m.config)) }},
 	{key: "act_layer", byDefault: "gelu", get: func(m *foreign) any {
 		if m.config.SwiGLU {
 			return "silu"

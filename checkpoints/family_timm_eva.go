@@ -56,26 +56,15 @@ var timmEva = family{
 		}},
 		{key: "ref_feat_shape", get: func(m *foreign) any {
 			rows, cols := evaParam(m, "rope_axial_rows"), evaParam(m, "rope_axial_cols")
-			if rows == 0 || cols == 0 {
-				return nil
-			}
-			return []int{int(rows), int(cols)}
+			return orNil(rows != 0 && cols != 0, []int{int(rows), int(cols)})
 		}},
 		{key: "rope_rotate_half", byDefault: false, get: func(m *foreign) any { return ropeType(m.config) == "dinov3" }},
 		evaAugmentation("rope_shift_coords", "rope_dinov3_shift", 0),
 		evaAugmentation("rope_jitter_coords", "rope_dinov3_jitter", 0),
 		evaAugmentation("rope_rescale_coords", "rope_dinov3_rescale", 2),
-		{key: "attn_pool_num_heads", get: func(m *foreign) any {
-			if m.config.PoolHeads == 0 {
-				return nil
-			}
-			return m.config.PoolHeads
-		}},
+		{key: "attn_pool_num_heads", get: func(m *foreign) any { return orNil(m.config.PoolHeads != 0, m.config.PoolHeads) }},
 		{key: "attn_pool_mlp_ratio", get: func(m *foreign) any {
-			if m.config.Pool != "map" {
-				return nil
-			}
-			return ratioOf(m.config.Width, poolMLPDim(m.config))
+			return orNil(m.config.Pool == "map", ratioOf(m.config.Width, poolMLPDim(m.config)))
 		}},
 		only("num_kv_heads", nil, nil), only("attn_only_layer_scale", false, false), only("use_post_norm", false, false),
 		only("dynamic_img_pad", false, false), {key: "rope_mrope_section"},
@@ -154,12 +143,7 @@ func evaPosition(m *foreign, value any) error {
 func evaAugmentation(key, name string, ours float64) field {
 	f := rotation(key, nil, name, ours, 0)
 	get := f.get
-	f.get = func(m *foreign) any {
-		if ropeType(m.config) != "dinov3" {
-			return nil
-		}
-		return get(m)
-	}
+	f.get = func(m *foreign) any { return orNil(ropeType(m.config) == "dinov3", get(m)) }
 	return f
 }
 
@@ -170,12 +154,11 @@ func finishEva(m *foreign) error {
 	if err != nil {
 		return about("mlp_ratio", err)
 	}
-	units := hidden(c.Width, ratio)
-	c.MLPDim = units
+	c.MLPDim = hidden(c.Width, ratio)
 	if align, err := whole(m.entries["swiglu_align_to"], 0); err != nil {
 		return about("swiglu_align_to", err)
 	} else if align > 0 && c.SwiGLU {
-		c.MLPDim = (units + align - 1) / align * align
+		c.MLPDim = (c.MLPDim + align - 1) / align * align
 	}
 	switch {
 	case m.entries["qkv_bias"] != true:

@@ -26,6 +26,14 @@ func whole(value any, low int) (int, error) {
 	return int(x), nil
 }
 
+// orNil returns a value to write, or null.
+func orNil(has bool, value any) any {
+	if !has {
+		return nil
+	}
+	return value
+}
+
 func number(value any) (float64, error) {
 	switch x := value.(type) {
 	case float64:

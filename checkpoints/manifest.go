@@ -92,18 +92,15 @@ func unseal(file string, raw []byte) (m manifest, err error) {
 	if err := strictjson.Decode(body.Bytes(), &m); err != nil {
 		return refuse("not a manifest: %v", err)
 	}
-	if m.Format != formatName || m.Version != formatVersion {
+	switch {
+	case m.Format != formatName || m.Version != formatVersion:
 		return refuse("format %q version %d, this program reads %q version %d", m.Format, m.Version, formatName,
 			formatVersion)
-	}
-	if m.Step < 0 {
+	case m.Step < 0:
 		return refuse("step %d", m.Step)
-	}
-	if m.Meta == nil {
+	case m.Meta == nil:
 		return refuse("meta is missing")
-	}
-	// Only these names: nothing in a manifest can point outside its directory.
-	if len(m.Files) != 2 || m.Files[0].Name != variablesName || m.Files[1].Name != storeName {
+	case len(m.Files) != 2 || m.Files[0].Name != variablesName || m.Files[1].Name != storeName: // no other paths
 		return refuse("its files are not %s and %s", variablesName, storeName)
 	}
 	return m, nil

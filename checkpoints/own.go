@@ -121,13 +121,12 @@ func (w *weights) describeRun() (d described, err error) {
 	refuse := func(format string, args ...any) (described, error) {
 		return d, errors.WithMessagef(errors.Errorf(format, args...), "checkpoints: %s", w.run.Path)
 	}
-	if err := json.Unmarshal(w.run.Meta, &d.run); err != nil {
+	switch err := json.Unmarshal(w.run.Meta, &d.run); {
+	case err != nil:
 		return refuse("its meta does not say what model it is of: %v", err)
-	}
-	if d.run.Recipe.Detector != nil {
+	case d.run.Recipe.Detector != nil:
 		return refuse("a checkpoint of a detector: use wepe detect")
-	}
-	if d.run.Recipe.Model.Width == 0 {
+	case d.run.Recipe.Model.Width == 0:
 		return refuse("its meta does not say what model it is of")
 	}
 	config, wrong := d.run.Recipe.Model.Resolve()
@@ -141,13 +140,12 @@ func (w *weights) describeRun() (d described, err error) {
 			d.params[name] = value
 		}
 	}
-	if kind := d.run.Recipe.Architecture; kind != "" {
+	switch kind, n := d.run.Recipe.Architecture, len(d.run.Classes); {
+	case kind != "":
 		return refuse("its model is no ViT but a %s of these sizes", kind)
-	}
-	if wrong != nil {
+	case wrong != nil:
 		return refuse("%v", wrong)
-	}
-	if n := len(d.run.Classes); n != d.config.Classes {
+	case n != d.config.Classes:
 		return refuse("%d names for %d classes", n, d.config.Classes)
 	}
 	const ofModel, averages = "/" + weight.ModelScope + "/", "/" + weight.AverageScope

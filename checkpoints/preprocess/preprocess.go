@@ -102,25 +102,23 @@ func (s Settings) Validate() error {
 	default:
 		return fmt.Errorf("preprocess: fit %q, want exact, shortest, cover, contain, patches or none", s.Resize)
 	}
-	if s.Float && (s.Resize == ResizePatches || s.Resample == Nearest) {
+	patches := s.Resize == ResizePatches
+	switch {
+	case s.Float && (patches || s.Resample == Nearest):
 		return fmt.Errorf("preprocess: float with fit %q, resample %q: want another of either", s.Resize, s.Resample)
-	}
-	if s.Resize == ResizePatches &&
-		(s.Patch < 1 || s.Size[0]%s.Patch != 0 || s.Size[1]%s.Patch != 0 || s.Crop != [2]int{}) {
+	case patches && (s.Patch < 1 || s.Size[0]%s.Patch != 0 || s.Size[1]%s.Patch != 0 || s.Crop != [2]int{}):
 		return fmt.Errorf("preprocess: patches of %d pixels for %v, crop %v: want whole patches, and no crop", s.Patch,
 			s.Size, s.Crop)
-	}
-	if s.Resize == ResizeShortest && s.Size[0] != s.Size[1] {
+	case s.Resize == ResizeShortest && s.Size[0] != s.Size[1]:
 		return fmt.Errorf("preprocess: size %v, want one number twice for the shortest side", s.Size)
-	}
-	if s.Crop != [2]int{} && !side(s.Crop) {
+	case s.Crop != [2]int{} && !side(s.Crop):
 		return fmt.Errorf("preprocess: crop %v, want two sides of 1 to %d", s.Crop, MaxSide)
 	}
 	if s.Trim != [2]int{} {
 		t := s
 		t.Trim = [2]int{}
 		rows, cols, err := t.OutputSize()
-		if err != nil || s.Resize == ResizePatches || !side(s.Trim) || s.Trim[0] > rows || s.Trim[1] > cols {
+		if err != nil || patches || !side(s.Trim) || s.Trim[0] > rows || s.Trim[1] > cols {
 			return fmt.Errorf("preprocess: trim %v of %d×%d, want two sides within a fixed size of images", s.Trim, rows, cols)
 		}
 	}
