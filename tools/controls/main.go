@@ -271,17 +271,7 @@ func lattices() (rows []analysis.Row) {
 			of := texture(r, period)
 			y, test := sampled(of, crop, 0.02, r), sampled(of, beyond, 0, r)
 			for kind := range fields {
-				best, found, at := math.Inf(1), 0.0, 0
-				for i, f := range fields[kind] {
-					var predicted mat.Dense
-					weights := ridge(f[0], y, 1e-3)
-					predicted.Mul(f[0], weights)
-					if error := 1 - r2(y, &predicted); error < best {
-						predicted.Reset()
-						predicted.Mul(f[1], weights)
-						best, found, at = error, r2(test, &predicted), i
-					}
-				}
+				at, found := fitted(fields[kind], y, test)
 				wrong := math.Inf(1)
 				for same := -1.0; same <= 1; same++ { // the second period and its sums with the first are of one lattice
 					wrong = min(wrong, math.Abs(cmplx.Phase(candidates[at]+complex(same, 0))-cmplx.Phase(period))*180/math.Pi)
@@ -300,6 +290,21 @@ func lattices() (rows []analysis.Row) {
 		}
 	}
 	return rows
+}
+
+// fitted is the field of crop and beyond that fits y on the crop best, and its R² beyond.
+func fitted(fields [][2]*mat.Dense, y, test *mat.Dense) (at int, quality float64) {
+	best := math.Inf(1)
+	for i, f := range fields {
+		var predicted mat.Dense
+		weights := ridge(f[0], y, 1e-3)
+		predicted.Mul(f[0], weights)
+		if error := 1 - r2(y, &predicted); error < best {
+			predicted.Mul(f[1], weights)
+			best, at, quality = error, i, r2(test, &predicted)
+		}
+	}
+	return at, quality
 }
 
 // elliptic are the features of wepe-v on the lattice with periods 1 and period.
