@@ -27,6 +27,7 @@ import (
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/disk"
+	"github.com/wepe-go/wepe/internal/numeric"
 	"github.com/wepe-go/wepe/internal/plugin"
 	"github.com/wepe-go/wepe/study"
 )
@@ -232,13 +233,11 @@ func (o *analyzing) load(ctx context.Context, d *dataset.Dataset, m *finetune.Mo
 	if err != nil {
 		return nil, nil, err
 	}
-	rows := make([]int, min(o.limit, split.Len()))
-	for i := range rows {
-		if rows[i] = i; d.InFiles() { // all classes, not the first ones: a directory may be sorted
-			rows[i] = i * split.Len() / len(rows)
-		}
+	of := min(o.limit, split.Len())
+	if d.InFiles() { // all classes, not the first ones: a directory may be sorted
+		of = split.Len()
 	}
-	images, err := data.Load(ctx, split, rows)
+	images, err := data.Load(ctx, split, numeric.Spread(o.limit, of))
 	if err == nil && d.Generated() {
 		return images, dataset.Bright(images), nil // white on black
 	}

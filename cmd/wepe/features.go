@@ -23,6 +23,7 @@ import (
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/disk"
 	"github.com/wepe-go/wepe/internal/figure"
+	"github.com/wepe-go/wepe/internal/numeric"
 )
 
 // extraction are the flags of wepe features.
@@ -180,11 +181,7 @@ func (o *extraction) draw(out cli.Printer, job features.Job, table *features.Tab
 	if !o.pca {
 		return nil
 	}
-	rows := make([]int, min(o.numImages, len(job.List.Images)))
-	for i := range rows {
-		rows[i] = i * len(job.List.Images) / len(rows)
-	}
-	found, err := features.PCA(job.Model, job.List, rows, o.front)
+	found, err := features.PCA(job.Model, job.List, numeric.Spread(o.numImages, len(job.List.Images)), o.front)
 	if found == nil {
 		return err
 	}

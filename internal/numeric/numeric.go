@@ -57,6 +57,15 @@ func Similarity(vectors []float64, positions, to int) []float64 {
 	return out
 }
 
+// Spread is n of the indices below all, or all, evenly spread.
+func Spread(n, all int) []int {
+	chosen := make([]int, min(n, all))
+	for i := range chosen {
+		chosen[i] = i * all / len(chosen)
+	}
+	return chosen
+}
+
 // Rank returns the number of other logits that are at least the label's, 0 for a correct prediction. Ties are
 // incorrect, so that a zero head scores 0. A NaN label is incorrect; another class's NaN counts as at least the label's
 // logit.

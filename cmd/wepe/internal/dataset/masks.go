@@ -16,6 +16,7 @@ import (
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/detect/coco"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/numeric"
 )
 
 // Masked reads the images of --data for a model, and masks of their objects: path is a directory of images with the
@@ -38,11 +39,7 @@ func (d *Dataset) Masked(ctx context.Context, path string, m *finetune.Model, li
 			files = held
 		}
 	}
-	rows := make([]int, min(limit, files.Len())) // spread evenly over the list, which may be sorted by class
-	for i := range rows {
-		rows[i] = i * files.Len() / len(rows)
-	}
-	files = files.Subset(rows)
+	files = files.Subset(numeric.Spread(limit, files.Len())) // the list may be sorted by class
 	settings, err := m.Preprocessing()
 	if err != nil {
 		return nil, nil, err
