@@ -279,11 +279,8 @@ func TestServe_HostileStringsAreEscapedInAnswersAndLogs(t *testing.T) {
 			content := map[string][]byte{form.FormDataContentType(): body.Bytes(), "application/json": asJSON,
 				"image/png": pixels(3, 5, red)}[kind]
 			for _, method := range []string{"GET", "POST"} {
-				r := gomlxtest.Must(http.NewRequest(method, url+path, bytes.NewReader(content)))(t)
-				r.Header.Set("Content-Type", kind)
-				response := gomlxtest.Must(http.DefaultClient.Do(r))(t)
-				answer := string(gomlxtest.Must(io.ReadAll(response.Body))(t))
-				response.Body.Close()
+				response, raw := ask(t, method, url+path, bytes.NewReader(content), "Content-Type", kind)
+				answer := string(raw)
 				page := response.StatusCode == 200 && (path == "/" || path == "/openapi.json" || path == "/metrics") // our own
 				if !page && (!printed(strings.TrimSuffix(answer, "\n")) || len(answer) > 20_000) {
 					t.Errorf("%s %s: %d bytes, %.200q", method, path, len(answer), answer)

@@ -43,9 +43,7 @@ func noise(t *testing.T, n int) (files []string, raw [][]byte) {
 		}
 		files = append(files, filepath.Join(t.TempDir(), "x.png"))
 		raw = append(raw, datatest.PNG(img))
-		if err := os.WriteFile(files[i], raw[i], 0o600); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, os.WriteFile(files[i], raw[i], 0o600))
 	}
 	return files, raw
 }
@@ -99,9 +97,8 @@ func TestHandler_AnswersAsPredictDoes(t *testing.T) {
 	}
 	for query, want := range map[string]bool{"": false, "?similarity=false": false, "?similarity=true": true} {
 		var card map[string]any
-		response := gomlxtest.Must(http.Get(server.URL + "/v1/model" + query))(t)
-		err := json.NewDecoder(response.Body).Decode(&card)
-		response.Body.Close()
+		_, raw := ask(t, "GET", server.URL+"/v1/model"+query, nil)
+		err := json.Unmarshal(raw, &card)
 		if _, got := card["similarity"]; got != want || err != nil {
 			t.Errorf("/v1/model%s has the similarity of positions: %v, want %v, %v", query, got, want, err)
 		}
@@ -193,9 +190,7 @@ func TestServed_NoRequestCompiles(t *testing.T) {
 	m.Preprocess = preprocess.Settings{Resize: preprocess.ResizeExact, Size: [2]int{37, 41}}
 	s := gomlxtest.Must(newServed(m))(t)
 	for _, batch := range []int{1, 3} {
-		if err := s.Compile(batch); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, s.Compile(batch))
 	}
 	compiled := b.programs
 	image := gomlxtest.Must(s.PreprocessImage(&data.Image{Height: 5, Width: 7, Pixels: make([]uint8, 3*5*7)}))(t)

@@ -148,14 +148,26 @@ const secret = "a token of enough characters"
 
 var red, blue = color.RGBA{5, 2, 1, 255}, color.RGBA{1, 2, 6, 255}
 
+// ask sends a request, with pairs of a header and its value, and returns the response with its body.
+func ask(t testing.TB, method, url string, body io.Reader, headers ...string) (*http.Response, []byte) {
+	t.Helper()
+	r := gomlxtest.Must(http.NewRequest(method, url, body))(t)
+	for pair := range slices.Chunk(headers, 2) {
+		if r.Header.Set(pair[0], pair[1]); pair[0] == "Host" {
+			r.Host = pair[1]
+		}
+	}
+	response := gomlxtest.Must(http.DefaultClient.Do(r))(t)
+	defer response.Body.Close()
+	return response, gomlxtest.Must(io.ReadAll(response.Body))(t)
+}
+
 // post returns the status and the decoded JSON of an answer.
 func post(t testing.TB, url, kind string, body io.Reader) (int, map[string]any) {
 	t.Helper()
-	response := gomlxtest.Must(http.Post(url, kind, body))(t)
-	defer response.Body.Close()
+	response, raw := ask(t, "POST", url, body, "Content-Type", kind)
 	code, value := response.StatusCode, map[string]any{}
-	if err := json.NewDecoder(response.Body).Decode(&value); err != nil ||
-		response.Header.Get("Content-Type") != "application/json" ||
+	if err := json.Unmarshal(raw, &value); err != nil || response.Header.Get("Content-Type") != "application/json" ||
 		(response.Header.Get("Retry-After") == "1") != (code == 429 || code == 503) {
 		t.Fatalf("%s: status %d, %v, %v", url, code, response.Header, err)
 	}
@@ -349,9 +361,7 @@ func TestServe_DescribesItselfAndLoadsNothingFromOtherServers(t *testing.T) {
 		}
 	}
 	for path, kind := range map[string]string{"/": "text/html", "/openapi.json": "application/json"} {
-		response := gomlxtest.Must(http.Get(url + path))(t)
-		content := gomlxtest.Must(io.ReadAll(response.Body))(t)
-		response.Body.Close()
+		response, content := ask(t, "GET", url+path, nil)
 		policy := response.Header.Get("Content-Security-Policy")
 		if !strings.HasPrefix(policy, "default-src 'none'; ") || !strings.Contains(policy, "connect-src 'self'") ||
 			response.Header.Get("X-Content-Type-Options") != "nosniff" || len(content) < 1000 ||
@@ -413,12 +423,9 @@ func TestServe_EachFailureHasItsStatus(t *testing.T) {
 			body = bytes.NewReader(raw)
 		}
 		method, path, _ := strings.Cut(c.route, " ")
-		r := gomlxtest.Must(http.NewRequest(method, url+path, body))(t)
-		r.Header.Set("Content-Type", c.kind)
-		response := gomlxtest.Must(http.DefaultClient.Do(r))(t)
+		response, raw := ask(t, method, url+path, body, "Content-Type", c.kind)
 		var got struct{ Error failure }
-		err := json.NewDecoder(response.Body).Decode(&got)
-		response.Body.Close()
+		err := json.Unmarshal(raw, &got)
 		allow := map[string]string{"/v1/predict": "POST", "/v1/embeddings": "POST", "/v1/model": "GET, HEAD",
 			"/": "GET, HEAD"}
 		if err != nil || response.StatusCode != c.want || c.want != 200 && (got.Error.Status != c.want ||
@@ -490,10 +497,9 @@ func TestBatcher_TheLargestBatchThatCompilesIsReported(t *testing.T) {
 		return nil
 	}}, Options{Batch: 5})
 	until(func() bool { return s.batcher.largest.Load() != 5 })
-	response := gomlxtest.Must(http.Get(url + "/v1/model"))(t)
-	defer response.Body.Close()
+	_, raw := ask(t, "GET", url+"/v1/model", nil)
 	var card card
-	if err := json.NewDecoder(response.Body).Decode(&card); err != nil || card.MaxBatch != 2 {
+	if err := json.Unmarshal(raw, &card); err != nil || card.MaxBatch != 2 {
 		t.Errorf("batches of at most %d images, want 2, %v", card.MaxBatch, err)
 	}
 }
@@ -505,9 +511,7 @@ func TestBatcher_TheQueueIsClosedAfterTheLastRequest(t *testing.T) {
 	b.observe = func(int, float64) {}
 	b.start(1)
 	<-b.compiled
-	if err := b.enter(); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, b.enter())
 	cancel()
 	answer := make(chan result, 1)
 	time.Sleep(50 * time.Millisecond)
@@ -765,10 +769,7 @@ func TestServe_ATokenIsRequiredOnProtectedRoutes(t *testing.T) {
 		"GET /": false, "GET /openapi.json": false} {
 		method, path, _ := strings.Cut(route, " ")
 		for _, token := range []string{"", "Bearer wrong", "Basic " + secret, "Bearer " + secret} {
-			r := gomlxtest.Must(http.NewRequest(method, url+path, bytes.NewReader(dot)))(t)
-			r.Header.Set("Authorization", token)
-			response := gomlxtest.Must(http.DefaultClient.Do(r))(t)
-			response.Body.Close()
+			response, _ := ask(t, method, url+path, bytes.NewReader(dot), "Authorization", token)
 			want := 200
 			if protected && token != "Bearer "+secret {
 				want = 401
@@ -790,13 +791,8 @@ func TestServe_MetricsCountRequestsAndBatches(t *testing.T) {
 		predict(t, url, 200)
 	}
 	post(t, url+"/v1/predict", "", strings.NewReader("no"))
-	r := gomlxtest.Must(http.NewRequest("POST", url+"/v1/predict", bytes.NewReader(dot)))(t)
-	r.Host = "evil.example"
-	response := gomlxtest.Must(http.DefaultClient.Do(r))(t)
-	response.Body.Close()
-	response = gomlxtest.Must(http.Get(url + "/metrics"))(t)
-	defer response.Body.Close()
-	text := gomlxtest.Must(io.ReadAll(response.Body))(t)
+	ask(t, "POST", url+"/v1/predict", bytes.NewReader(dot), "Host", "evil.example")
+	_, text := ask(t, "GET", url+"/metrics", nil)
 	for _, line := range []string{`wepe_requests_total{route="POST /v1/predict",status="200"} 3`,
 		`wepe_requests_total{route="POST /v1/predict",status="415"} 1`,
 		`wepe_requests_total{route="POST /v1/predict",status="403"} 1`, "wepe_batch_images_count 3",

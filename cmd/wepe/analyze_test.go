@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -23,23 +24,18 @@ import (
 
 const demoModel = "../../examples/cifar100/demo/vit"
 
-// demoWith is a copy of the demo model, of 24×24 pixels, with other fields of preprocessor_config.json and config.json.
-func demoWith(t *testing.T, processor, config map[string]any) string {
+// demoWith is a copy of the demo model, of 24×24 pixels, with other fields of a file.
+func demoWith(t *testing.T, file string, fields map[string]any) string {
 	t.Helper()
-	files := map[string][]byte{}
-	files["model.safetensors"] = gomlxtest.Must(os.ReadFile(demoModel + "/model.safetensors"))(t)
-	for name, changes := range map[string]map[string]any{"preprocessor_config.json": processor, "config.json": config} {
-		var fields map[string]any
-		if err := json.Unmarshal(gomlxtest.Must(os.ReadFile(filepath.Join(demoModel, name)))(t), &fields); err != nil {
-			t.Fatal(err)
-		}
-		for key, value := range changes {
-			fields[key] = value
-		}
-		files[name] = gomlxtest.Must(json.Marshal(fields))(t)
-	}
-	return datatest.Tree(t, files)
+	dir, all := copied(t, demoModel), map[string]any{}
+	path := filepath.Join(dir, file)
+	gomlxtest.NoError(t, json.Unmarshal(gomlxtest.Must(os.ReadFile(path))(t), &all))
+	maps.Copy(all, fields)
+	gomlxtest.NoError(t, os.WriteFile(path, gomlxtest.Must(json.Marshal(all))(t), 0o644))
+	return dir
 }
+
+const processor = "preprocessor_config.json"
 
 // cropped resizes the shorter side to 48 pixels and crops the middle 24×24.
 var cropped = map[string]any{"size": map[string]int{"shortest_edge": 48}, "do_center_crop": true,
@@ -50,12 +46,12 @@ func TestPreprocessing_UnknownIsRefused(t *testing.T) {
 	dir := images(t, "own", 3, 24, 24)
 	for names, fields := range map[string]map[string]any{"crop_pct": {"crop_pct": 0.875},
 		"images differ in size": {"size": map[string]int{"shortest_edge": 24}}} {
-		model := demoWith(t, fields, nil)
+		model := demoWith(t, processor, fields)
 		refuses(t, 1, "predict, eval", "inspect", model)
 		for _, line := range []string{"eval " + model + " --data " + dir, "serve " + model + " --addr 127.0.0.1:0",
 			"predict " + model + " " + corner,
 			"analyze " + model + " --analyses occlusion --data " + dir + " --out " + t.TempDir()} {
-			refuses(t, 1, names, append(strings.Fields(line), "--backend", "go")...)
+			refuses(t, 1, names, line)
 		}
 	}
 }
@@ -76,17 +72,15 @@ func TestDistinct_ModelsOfOneFileNameAreNoSeeds(t *testing.T) {
 }
 
 // analyzed runs wepe analyze and returns its rows by model.
-func analyzed(t *testing.T, args ...string) map[string][]string {
+func analyzed(t *testing.T, args string) map[string][]string {
 	t.Helper()
 	out := t.TempDir()
-	succeeds(t, append([]string{"analyze", "--backend", "go", "--out", out}, args...)...)
+	succeeds(t, "analyze --out "+out+" "+args)
 	rows := map[string][]string{}
 	lines := bufio.NewScanner(bytes.NewReader(gomlxtest.Must(os.ReadFile(filepath.Join(out, "rows.jsonl")))(t)))
 	for lines.Scan() {
 		var row analysis.Row
-		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, json.Unmarshal(lines.Bytes(), &row))
 		rows[row.Model] = append(rows[row.Model], fmt.Sprintln(row.Measure, row.At, row.Note, float64(row.Value)))
 	}
 	return rows
@@ -94,9 +88,9 @@ func analyzed(t *testing.T, args ...string) map[string][]string {
 
 // A uniform attention over 6×6 patches and the class token has an entropy of ln 37; a larger one needs more patches.
 func TestAnalyze_EachModelWithItsOwnPreprocessingAndSize(t *testing.T) {
-	dir, crop, squash := images(t, "wide", 3, 20, 44), "crop="+demoWith(t, cropped, nil), "squash="+demoModel
-	first := analyzed(t, crop, squash, "--data", dir, "--analyses", "entropy")
-	second := analyzed(t, squash, crop, "--data", dir, "--analyses", "entropy")
+	crop, squash := "crop="+demoWith(t, processor, cropped)+" ", "squash="+demoModel+" "
+	of := "--analyses entropy --data " + images(t, "wide", 3, 20, 44)
+	first, second := analyzed(t, crop+squash+of), analyzed(t, squash+crop+of)
 	for _, model := range []string{"crop", "squash"} {
 		if len(first[model]) < 6 || !slices.Equal(first[model], second[model]) {
 			t.Errorf("%s: %q first, %q in the other order", model, first[model], second[model])
@@ -105,7 +99,7 @@ func TestAnalyze_EachModelWithItsOwnPreprocessingAndSize(t *testing.T) {
 	if slices.Equal(first["crop"], first["squash"]) {
 		t.Errorf("the preprocessing makes no difference: %q", first["crop"])
 	}
-	larger := analyzed(t, squash, "--data", dir, "--analyses", "entropy", "--size", "96x96")["squash"]
+	larger := analyzed(t, squash+of+" --size 96x96")["squash"]
 	largest := func(rows []string) (most float64) {
 		for _, row := range rows {
 			if value, err := strconv.ParseFloat(strings.Fields(row)[len(strings.Fields(row))-1], 64); err == nil {
@@ -121,21 +115,15 @@ func TestAnalyze_EachModelWithItsOwnPreprocessingAndSize(t *testing.T) {
 
 // The images of a directory are sorted by class: the first ones would be of one.
 func TestAnalyze_ALimitTakesImagesOfAllClasses(t *testing.T) {
-	many, one, of := images(t, "train", 5, 24, 24), images(t, "test", 1, 24, 24), map[int]string{}
-	for n, test := range map[int]string{5: many, 1: one} {
-		of[n] = t.TempDir()
-		for name, dir := range map[string]string{"train": many, "test": test} {
-			if err := os.CopyFS(filepath.Join(of[n], name), os.DirFS(dir)); err != nil {
-				t.Fatal(err)
-			}
-		}
+	of := func(dir string) []string {
+		return analyzed(t, "m="+demoModel+" --analyses entropy --limit 3 --data "+dir)["m"]
 	}
-	args := []string{"m=" + demoModel, "--analyses", "entropy", "--limit", "3", "--data"}
-	some, all := analyzed(t, append(args, of[5])...)["m"], analyzed(t, append(args, of[1])...)["m"]
+	some, all := of(parts(t, map[string]int{"train": 5, "test": 5}, 24, 24)), of(parts(t, map[string]int{"train": 5,
+		"test": 1}, 24, 24))
 	if len(all) < 6 || !slices.Equal(some, all) {
 		t.Errorf("3 of 15 images give %q, the first of each class %q", some, all)
 	}
-	if first := analyzed(t, append(args, many)...)["m"]; slices.Equal(first, all) {
+	if first := of(images(t, "own", 5, 24, 24)); slices.Equal(first, all) {
 		t.Errorf("other images give the same %q", first)
 	}
 }
@@ -149,9 +137,7 @@ func TestEval_OfADatasetInMemoryPreprocessesAsPredict(t *testing.T) {
 	var config struct {
 		Names map[string]string `json:"id2label"`
 	}
-	if err := json.Unmarshal(gomlxtest.Must(os.ReadFile(demoModel+"/config.json"))(t), &config); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, json.Unmarshal(gomlxtest.Must(os.ReadFile(demoModel+"/config.json"))(t), &config))
 	files, names, records := map[string][]byte{}, make([]string, 100), []byte{}
 	for class := range names {
 		names[class] = config.Names[strconv.Itoa(class)]
@@ -168,9 +154,8 @@ func TestEval_OfADatasetInMemoryPreprocessesAsPredict(t *testing.T) {
 	dir := datatest.Tree(t, files)
 	paths := gomlxtest.Must(filepath.Glob(filepath.Join(dir, "images", "*.png")))(t)
 	losses := map[string]float64{}
-	for name, model := range map[string]string{"exact": demoModel, "crop": demoWith(t, cropped, nil)} {
-		p := asJSON[struct{ Predictions []prediction }](t, append([]string{"predict", model, "--top", "100", "--backend",
-			"go"}, paths...)...)
+	for name, model := range map[string]string{"exact": demoModel, "crop": demoWith(t, processor, cropped)} {
+		p := asJSON[struct{ Predictions []prediction }](t, "predict --top 100 "+model, paths...)
 		loss := 0.0
 		for i, one := range p.Predictions {
 			for _, c := range one.Classes {
@@ -179,7 +164,7 @@ func TestEval_OfADatasetInMemoryPreprocessesAsPredict(t *testing.T) {
 				}
 			}
 		}
-		e := asJSON[evaluated](t, "eval", model, "--data", "cifar100:"+dir, "--split", "test", "--backend", "go")
+		e := asJSON[evaluated](t, "eval --split test "+model+" --data cifar100:"+dir)
 		near(t, name+": loss", float64(e.Metrics.Loss), loss, 1e-4)
 		losses[name] = float64(e.Metrics.Loss)
 	}

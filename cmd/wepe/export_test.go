@@ -3,55 +3,36 @@
 package main
 
 import (
-	"bytes"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
-
-	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 const corner = "testdata/corner.png"
 
-// demo returns a copy of the pretrained demo model in which texts of a file are replaced.
-func demo(t *testing.T, file string, replace ...string) string {
-	t.Helper()
-	dir := copied(t, demoModel)
-	path := filepath.Join(dir, file)
-	text := gomlxtest.Must(os.ReadFile(path))(t)
-	changed := []byte(strings.NewReplacer(replace...).Replace(string(text)))
-	if bytes.Equal(text, changed) {
-		t.Fatalf("%s contains none of %q", path, replace)
-	}
-	if err := os.WriteFile(path, changed, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
+// larger resizes to 48×48 pixels.
+var larger = map[string]any{"size": map[string]int{"height": 48, "width": 48}}
 
 // predicted returns the answers of a model for one image.
 func predicted(t *testing.T, dir string) prediction {
 	t.Helper()
-	return asJSON[struct{ Predictions []prediction }](t, "predict", dir, corner, "--backend", "go").Predictions[0]
+	return asJSON[struct{ Predictions []prediction }](t, "predict "+dir+" "+corner).Predictions[0]
 }
 
 // Of a multi-label model, of files that resize to another size than the weights have positions for, as DINOv2's, and of
 // a run that crops to a rectangle.
 func TestExport_PredictsAsTheModel(t *testing.T) {
 	cropping := filepath.Join(t.TempDir(), "run")
-	succeeds(t, "train", "--data", images(t, "colours", 11, 24, 32), "--out", cropping, "--backend", "go", "--position",
-		"wepe-sphere", "--size", "8x16", "--set", "model.width=12;model.depth=1;model.heads=1;batch_size=6;"+
-			"model.patch_size=4;epochs=0;warmup_epochs=0;steps=4;eval_every_steps=2;augment.mean=[0.5,0.25,0.125];"+
-			"augment.std=[0.5,0.75,0.3]")
+	succeeds(t, "train --data "+images(t, "colours", 11, 24, 32)+" --out "+cropping+" --position wepe-sphere --size 8x16 "+
+		"--set model.width=12;model.depth=1;model.heads=1;batch_size=6;model.patch_size=4;epochs=0;warmup_epochs=0;steps=4;"+
+		"eval_every_steps=2;augment.mean=[0.5,0.25,0.125];augment.std=[0.5,0.75,0.3]")
 	plain, same := predicted(t, demoModel), 0
 	for dir, c := range map[string]struct{ formats, lost, said string }{
-		demo(t, "config.json", `"model_type": "vit"`, `"model_type": "vit", "problem_type": "multi_label_classification"`): {
-			"hf native", "timm", "scores: "},
-		demo(t, "preprocessor_config.json", `"height": 24`, `"height": 48`, `"width": 24`, `"width": 48`): {
-			"hf native timm", "timm", "6x6 -> 12x12"},
-		cropping: {"native timm", "hf", `"exact" to 8×16`},
+		demoWith(t, "config.json", map[string]any{"problem_type": "multi_label_classification"}): {"hf native", "timm",
+			"scores: "},
+		demoWith(t, processor, larger): {"hf native timm", "timm", "6x6 -> 12x12"},
+		cropping:                       {"native timm", "hf", `"exact" to 8×16`},
 	} {
 		want := predicted(t, dir)
 		if reflect.DeepEqual(want, plain) {
@@ -59,7 +40,7 @@ func TestExport_PredictsAsTheModel(t *testing.T) {
 		}
 		for format := range strings.FieldsSeq(c.formats + " " + c.lost) {
 			to := filepath.Join(t.TempDir(), format)
-			printed := succeeds(t, "export", dir, to, "--to", format, "--backend", "go")
+			printed := succeeds(t, "export --to "+format, dir, to)
 			if format == c.lost && !strings.Contains(printed, c.said) {
 				t.Errorf("the export of %s to %s prints\n%s", dir, format, printed)
 			}
@@ -82,8 +63,8 @@ func TestExport_PredictsAsTheModel(t *testing.T) {
 
 func TestVerify_AtOneSize(t *testing.T) {
 	small := filepath.Join(t.TempDir(), "small")
-	large := demo(t, "preprocessor_config.json", `"height": 24`, `"height": 48`, `"width": 24`, `"width": 48`)
-	succeeds(t, "export", large, small, "--to", "hf", "--size", "24x24", "--backend", "go")
-	refuses(t, 1, "--size 48x48", "verify", large, small, "--backend", "go")
-	succeeds(t, "verify", large, small, "--size", "24x24", "--backend", "go")
+	large := demoWith(t, processor, larger)
+	succeeds(t, "export --to hf --size 24x24", large, small)
+	refuses(t, 1, "--size 48x48", "verify", large, small)
+	succeeds(t, "verify --size 24x24", large, small)
 }

@@ -34,13 +34,9 @@ func TestHostile_StringsObeyNoTerminal(t *testing.T) {
 	const hostile = "\x1b[2J\u009b31m\u202egpj\r\nwepe: forged"
 	own := images(t, "own", 5, 32, 32)
 	class := filepath.Join(own, hostile)
-	if err := os.Rename(filepath.Join(own, "red"), class); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, os.Rename(filepath.Join(own, "red"), class))
 	image := filepath.Join(class, hostile+".png")
-	if err := os.Rename(filepath.Join(class, "b.png"), image); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, os.Rename(filepath.Join(class, "b.png"), image))
 	raw := string(gomlxtest.Must(os.ReadFile(image))(t))
 	shard := filepath.Join(t.TempDir(), hostile+".tar")
 	if err := os.WriteFile(shard, datatest.Tar([2]string{hostile + ".png", raw}, [2]string{hostile + ".cls", hostile}),
@@ -49,7 +45,7 @@ func TestHostile_StringsObeyNoTerminal(t *testing.T) {
 	}
 	run := filepath.Join(t.TempDir(), "run")
 	rows := [][]string{
-		append([]string{"train", "--data", own, "--size", "16x16", "--out", run}, small...),
+		append([]string{"train", "--data", own, "--size", "16x16", "--out", run}, strings.Fields(small)...),
 		{"train", "--data", "tar:" + shard, "--out", filepath.Join(t.TempDir(), "tar"), "--backend", "go"},
 		{"predict", run, image, "--backend", "go"}, {"predict", run, image, "--json", "--backend", "go"},
 		{"eval", run, "--data", own, "--backend", "go"}, {"inspect", run}, {"inspect", run, "--json"},

@@ -21,7 +21,11 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-func TestMain(m *testing.M) { programtest.Main(m, main) }
+// TestMain makes pure Go the backend of commands that name none.
+func TestMain(m *testing.M) {
+	_ = os.Setenv(compute.ConfigEnvVar, "go")
+	programtest.Main(m, main)
+}
 
 // program is wepe as a separate process.
 var program = programtest.Program{Name: "wepe train"}
@@ -61,9 +65,7 @@ func TestKill_EndsWithTheBitsOfAnUninterruptedTraining(t *testing.T) {
 	r, resumes := campaign.Rand(23), 0
 	for range campaign.Times(4) {
 		command := program.Command(t, everything(data, run, 2)...)
-		if err := command.Start(); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, command.Start())
 		timer := time.AfterFunc(time.Duration(r.Int64N(int64(unbroken))), func() { _ = command.Process.Kill() })
 		_ = command.Wait()
 		timer.Stop()

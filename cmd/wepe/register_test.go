@@ -5,7 +5,6 @@ package main
 import (
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -59,20 +58,18 @@ func TestRegister_AnEncodingOfAnotherModule(t *testing.T) {
 		t.Errorf("it is not listed:\n%s", list)
 	}
 	dir := images(t, "own", 8, 16, 24)
-	table := succeeds(t, append([]string{"compare", "--data", dir, "--recipe", "cifar100-small", "--positions",
-		"learned,uphill", "--sizes", "16x24", "--out", "runs"}, small...)...)
+	table := succeeds(t, "compare --recipe cifar100-small --positions learned,uphill --sizes 16x24 --out runs --data "+dir+
+		small)
 	if !strings.Contains(table, "uphill") {
 		t.Errorf("the table lacks it:\n%s", table)
 	}
-	run := filepath.Join("runs", "uphill-16x24-seed0")
-	succeeds(t, "eval", run, "--data", dir, "--size", "24x32", "--backend", "go")
-	succeeds(t, "export", run, "hf", "--to", "hf", "--backend", "go") // compares the logits
-	succeeds(t, "analyze", run, "--data", dir, "--analyses", "similarity,shuffle", "--backend", "go", "--out", "analysis")
+	const run = "runs/uphill-16x24-seed0"
+	succeeds(t, "eval --size 24x32 --data", dir, run)
+	succeeds(t, "export "+run+" hf --to hf") // compares the logits
+	succeeds(t, "analyze --analyses similarity,shuffle --out analysis --data", dir, run)
 	for line := range strings.Lines(string(gomlxtest.Must(os.ReadFile("analysis/rows.jsonl"))(t))) {
 		var row analysis.Row
-		if err := json.Unmarshal([]byte(line), &row); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, json.Unmarshal([]byte(line), &row))
 		if row.Note != "" || row.At == "first 1" && (row.Value < 1-1e-6 || row.Value > 1+1e-6) {
 			t.Errorf("%+v, want all of the variance on the first axis", row)
 		}

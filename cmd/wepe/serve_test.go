@@ -32,7 +32,7 @@ func TestServe_AnswersAsPredictUntilASignal(t *testing.T) {
 	}
 	done := make(chan ended, 1)
 	go func() {
-		_, code, err := invoke(t, "serve", oldRun, "--addr", addr, "--backend", "go", "--batch", "2")
+		_, code, err := invoke(t, "serve --batch 2 --addr", addr, oldRun)
 		done <- ended{code, err}
 	}()
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) { // until it listens
@@ -49,7 +49,7 @@ func TestServe_AnswersAsPredictUntilASignal(t *testing.T) {
 		default:
 		}
 	}
-	raw := gomlxtest.Must(os.ReadFile("testdata/corner.png"))(t)
+	raw := gomlxtest.Must(os.ReadFile(corner))(t)
 	response := gomlxtest.Must(http.Post("http://"+addr+"/v1/predict?top=4", "image/png", bytes.NewReader(raw)))(t)
 	defer response.Body.Close()
 	var got struct {
@@ -60,8 +60,8 @@ func TestServe_AnswersAsPredictUntilASignal(t *testing.T) {
 	if err := json.NewDecoder(response.Body).Decode(&got); err != nil || len(got.Images) != 1 {
 		t.Fatalf("%v: %+v", err, got)
 	}
-	want := asJSON[struct{ Predictions []prediction }](t, "predict", oldRun, "testdata/corner.png", "--backend", "go")
-	for i, c := range want.Predictions[0].Classes {
+	want := predicted(t, oldRun)
+	for i, c := range want.Classes {
 		if l := got.Images[0].Labels[i]; l.Name != c.Name {
 			t.Errorf("label %d is %s, want %s", i, l.Name, c.Name)
 		}
@@ -70,9 +70,7 @@ func TestServe_AnswersAsPredictUntilASignal(t *testing.T) {
 	if got.Weights == "" || got.Step == 0 {
 		t.Errorf("weights %q of step %d", got.Weights, got.Step)
 	}
-	if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGTERM))
 	if e := <-done; e.code != 0 || e.err != nil {
 		t.Errorf("after the signal: exit code %d, %v", e.code, e.err)
 	}
@@ -91,13 +89,9 @@ func TestServe_IsNotExposedWithoutAToken(t *testing.T) {
 	}
 	short := gomlxtest.Must(os.CreateTemp(t.TempDir(), ""))(t)
 	gomlxtest.Must(short.WriteString("short\n"))(t)
-	for name, args := range map[string][]string{"exposed": {"--addr", ":8080"}, "short token": {"--token-file",
-		short.Name()},
-		"empty token": {"--token-file", os.DevNull}, "no token file": {"--token-file", "nowhere"},
-		"token in the arguments": {"--token", "a7Kqa7Kqa7Kqa7Kq"}} {
-		if _, code, err := invoke(t, append([]string{"serve", oldRun}, args...)...); code != 2 {
-			t.Errorf("%s: exit code %d, %v", name, code, err)
-		}
+	for _, args := range []string{"--addr :8080", "--token-file " + short.Name(), "--token-file " + os.DevNull,
+		"--token-file nowhere", "--token a7Kqa7Kqa7Kqa7Kq"} {
+		refuses(t, 2, "", "serve "+oldRun+" "+args)
 	}
 }
 
@@ -105,9 +99,7 @@ func TestServe_IsNotExposedWithoutAToken(t *testing.T) {
 func TestServe_ReadsItsTokenFromAFile(t *testing.T) {
 	t.Setenv("WEPE_TOKEN", "a token of the variable\n") // as of echo
 	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte("a token of the file\r\nmore"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, os.WriteFile(file, []byte("a token of the file\r\nmore"), 0o600))
 	if out := succeeds(t, "serve", "--help"); strings.Contains(out, "a token of the variable") {
 		t.Error("serve --help prints the token")
 	}
@@ -138,7 +130,7 @@ func TestCollectRarely_KeepsWhatTheEnvironmentSays(t *testing.T) {
 
 func TestNeighbours_AreOfFeaturesOfTheServedModel(t *testing.T) {
 	dir, out := images(t, "own", 5, 32, 32), t.TempDir()
-	succeeds(t, "features", oldRun, "--data", dir, "--pool", "mean", "--backend", "go", "--out", out)
+	succeeds(t, "features --pool mean --out "+out+" --data", dir, oldRun)
 	m := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), oldRun))(t)
 	defer m.Finalize()
 	nearest := gomlxtest.Must(neighbours(out, m))(t)

@@ -34,23 +34,23 @@ import (
 	"github.com/wepe-go/wepe/study"
 )
 
-// invoke runs a command and returns what it prints on standard output.
-func invoke(t *testing.T, args ...string) (out string, code int, err error) {
+// invoke runs a command, a line of words and further arguments, and returns what it prints on standard output.
+func invoke(t *testing.T, line string, args ...string) (out string, code int, err error) {
 	t.Helper()
 	var buffer bytes.Buffer
 	root := command()
 	root.SetOut(&buffer)
 	root.SetErr(&buffer)
-	code, err = cli.Run(root, args)
+	code, err = cli.Run(root, append(strings.Fields(line), args...))
 	return buffer.String(), code, err
 }
 
 // succeeds runs a command that must succeed.
-func succeeds(t *testing.T, args ...string) string {
+func succeeds(t *testing.T, line string, args ...string) string {
 	t.Helper()
-	out, code, err := invoke(t, args...)
+	out, code, err := invoke(t, line, args...)
 	if err != nil || code != 0 {
-		t.Fatalf("wepe %s: exit code %d, %v", strings.Join(args, " "), code, err)
+		t.Fatalf("wepe %s %q: exit code %d, %v", line, args, code, err)
 	}
 	return out
 }
@@ -67,10 +67,10 @@ func complains(t *testing.T, do func()) string {
 }
 
 // refuses runs a command that must fail with an exit code, and an error that contains a text.
-func refuses(t *testing.T, code int, want string, args ...string) {
+func refuses(t *testing.T, code int, want, line string, args ...string) {
 	t.Helper()
-	if _, got, err := invoke(t, args...); got != code || err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("wepe %s: exit code %d, %v; want %d and %q", strings.Join(args, " "), got, err, code, want)
+	if _, got, err := invoke(t, line, args...); got != code || err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("wepe %s %q: exit code %d, %v; want %d and %q", line, args, got, err, code, want)
 	}
 }
 
@@ -81,11 +81,9 @@ func results(t *testing.T, run string) []report.Result {
 }
 
 // asJSON runs a command with --json.
-func asJSON[T any](t *testing.T, args ...string) (value T) {
+func asJSON[T any](t *testing.T, line string, args ...string) (value T) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(succeeds(t, append(args, "--json")...)), &value); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, json.Unmarshal([]byte(succeeds(t, line, append(args, "--json")...)), &value))
 	return value
 }
 
@@ -101,9 +99,7 @@ func otherRun(err error) string {
 func copied(t *testing.T, dir string) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "run")
-	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, os.CopyFS(to, os.DirFS(dir)))
 	return to
 }
 
@@ -125,20 +121,18 @@ type evaluated struct {
 // The run was trained, stopped and evaluated by examples/cifar100 of commit 701e9e7 on pure Go; the numbers were
 // printed by that program, those of the resumed run are in its row. The tolerance is for other processors.
 func TestOldRun_HasTheSameNumbers(t *testing.T) {
-	e := asJSON[evaluated](t, "eval", oldRun, "--data", "shapes", "--backend", "go")
+	e := asJSON[evaluated](t, "eval --data shapes", oldRun)
 	near(t, "loss", float64(e.Metrics.Loss), 0.8798, 1e-4)
 	near(t, "top-1", float64(e.Metrics.Top1), 0.4330, 1.1e-3)
-	if text := complains(t, func() {
-		succeeds(t, "eval", oldRun, "--data", "shapes", "--backend", "go", "--size", "40x24")
-	}); strings.Contains(text, "warning") { // of its own pixels, which have no normalization
+	if text := complains(t, func() { succeeds(t, "eval --data shapes --size 40x24", oldRun) }); strings.Contains(text,
+		"warning") { // of its own pixels, which have no normalization
 		t.Errorf("at another size eval prints\n%s", text)
 	}
 	if e.Split != report.Test || e.Metrics.Images != 1000 {
 		t.Errorf("%d images of split %s", e.Metrics.Images, e.Split)
 	}
-	p := asJSON[struct{ Predictions []prediction }](t, "predict", oldRun, "testdata/corner.png", "--backend", "go")
 	names, want := []string{"bottom left", "bottom right", "top left", "top right"}, []float64{0.490, 0.460, 0.028, 0.022}
-	for i, c := range p.Predictions[0].Classes {
+	for i, c := range predicted(t, oldRun).Classes {
 		if c.Name != names[i] {
 			t.Errorf("answer %d is %s, want %s", i, c.Name, names[i])
 		}
@@ -146,7 +140,7 @@ func TestOldRun_HasTheSameNumbers(t *testing.T) {
 	}
 
 	dir := copied(t, oldRun)
-	succeeds(t, "resume", dir, "--data", "shapes", "--backend", "go")
+	succeeds(t, "resume --data shapes", dir)
 	rows := results(t, dir)
 	row := rows[len(rows)-1]
 	near(t, "test loss", float64(row.Test.Loss), 0.535837792004401, 2e-5)
@@ -156,7 +150,7 @@ func TestOldRun_HasTheSameNumbers(t *testing.T) {
 		t.Errorf("weights %v after %d steps", row.Weights, row.Steps)
 	}
 	// Now the directory describes the data: the fraction, the label and the dataset stay.
-	succeeds(t, "resume", dir, "--epochs", "13", "--backend", "go")
+	succeeds(t, "resume --epochs 13", dir)
 	rows = results(t, dir)
 	if last := rows[len(rows)-1]; last.Steps != 234 || last.Fraction != 0.2 {
 		t.Errorf("extended to %d steps on %g of the images", last.Steps, last.Fraction)
@@ -167,28 +161,20 @@ func TestOldRun_HasTheSameNumbers(t *testing.T) {
 func TestResume_KeepsTheWeightsAndHowTheModelWasRead(t *testing.T) {
 	old := gomlxtest.Must(filepath.Abs(oldRun))(t)
 	t.Chdir(t.TempDir())
-	succeeds(t, "export", old, "jax", "--to", "jax", "--backend", "go")
-	if err := errors.Join(os.Remove("jax/config.json"), os.Remove("jax/preprocessor_config.json")); err != nil {
-		t.Fatal(err)
-	}
-	args := []string{"train", "jax", "--data", images(t, "own", 8, 16, 16), "--size", "16x16", "--epochs", "1", "--set",
-		"batch_size=6", "--backend", "go", "--out", "run"}
-	refuses(t, 1, "grid", args...)
-	succeeds(t, append(args, "--assume-square")...)
-	for _, c := range []struct{ flag, want string }{{"", "best"}, {"last", "last"}, {"", "last"}, {"best", "best"}} {
+	succeeds(t, "export --to jax", old, "jax")
+	gomlxtest.NoError(t, errors.Join(os.Remove("jax/config.json"), os.Remove("jax/preprocessor_config.json")))
+	line := "train jax --size 16x16 --epochs 1 --set batch_size=6 --out run --data " + images(t, "own", 8, 16, 16)
+	refuses(t, 1, "grid", line)
+	succeeds(t, line, "--assume-square")
+	for _, c := range []struct{ flag, want string }{{"", "best"}, {" --checkpoint last", "last"}, {"", "last"},
+		{" --checkpoint best", "best"}} {
 		for _, dir := range []string{"run/last", "run/best"} { // as if it had been interrupted before its first checkpoint
-			if err := os.RemoveAll(dir); err != nil {
-				t.Fatal(err)
-			}
+			gomlxtest.NoError(t, os.RemoveAll(dir))
 		}
-		resume := []string{"resume", "run", "--backend", "go"}
-		if c.flag != "" {
-			resume = append(resume, "--checkpoint", c.flag)
-		}
-		succeeds(t, resume...)
+		succeeds(t, "resume run"+c.flag)
 		rows := results(t, "run")
 		if got := rows[len(rows)-1].Weights.Name; got != c.want {
-			t.Errorf("resume --checkpoint %q measures the %s weights, want %s", c.flag, got, c.want)
+			t.Errorf("resume%s measures the %s weights, want %s", c.flag, got, c.want)
 		}
 	}
 }
@@ -196,13 +182,12 @@ func TestResume_KeepsTheWeightsAndHowTheModelWasRead(t *testing.T) {
 func TestTrain_StartsFromTheWeightsThatAreAskedFor(t *testing.T) {
 	old := copied(t, oldRun)
 	t.Chdir(t.TempDir())
-	succeeds(t, "resume", old, "--data", "shapes", "--backend", "go") // so that the last weights are others than the best
+	succeeds(t, "resume --data shapes", old) // so that the last weights are others than the best
 	dir := images(t, "own", 8, 32, 32)
 	for i, weights := range []string{"best", "last"} {
 		out := fmt.Sprint(i)
 		text := complains(t, func() {
-			succeeds(t, "train", old, "--data", dir, "--checkpoint", weights, "--epochs", "1", "--set", "batch_size=6",
-				"--backend", "go", "--out", out)
+			succeeds(t, "train --epochs 1 --set batch_size=6 --out "+out+" --checkpoint "+weights+" --data", dir, old)
 		})
 		rows := results(t, out)
 		if got := rows[len(rows)-1].Weights.Name; got != weights || !strings.Contains(text, old+": "+weights+", step 216\n") {
@@ -265,15 +250,13 @@ func images(t *testing.T, name string, perClass, height, width int) string {
 }
 
 // small are settings that train in a second.
-var small = []string{"--set", "model.width=12;model.depth=1;model.heads=1;batch_size=6;model.patch_size=8",
-	"--epochs", "2", "--backend", "go"}
+const small = " --set model.width=12;model.depth=1;model.heads=1;batch_size=6;model.patch_size=8 --epochs 2"
 
 func TestOwnImages_AreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T) {
 	dir := images(t, "colours", 13, 20, 28)
 	t.Chdir(t.TempDir())
-	out := succeeds(t, append([]string{"train", "--data", dir, "--size", "16x24", "--position", "wepe-sphere"},
-		small...)...)
-	run := "runs/photos-colours"
+	const run = "runs/photos-colours"
+	out := succeeds(t, "train --size 16x24 --position wepe-sphere --data "+dir+small)
 	if !strings.Contains(out, "wepe predict "+run) || !strings.Contains(out, run+"/report.html") {
 		t.Errorf("train prints\n%s", out)
 	}
@@ -282,40 +265,37 @@ func TestOwnImages_AreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T
 	if row.Validation.Images != 10 || row.ImageSize != "16x24" || row.Encoding != "wepe-sphere" {
 		t.Errorf("the row is %+v", row)
 	}
-	eval := func(dir string, args ...string) evaluated {
-		return asJSON[evaluated](t, append([]string{"eval", run, "--data", dir, "--backend", "go"}, args...)...)
-	}
+	eval := func(args string) evaluated { return asJSON[evaluated](t, "eval "+run+" --data "+args) }
 	e := eval(dir)
 	if e.Split != report.Validation || e.Metrics != row.Validation || len(e.Classes) != 3 {
 		t.Errorf("eval has %v of split %s, the training's table %v", e.Metrics, e.Split, row.Validation)
 	}
-	if flipped := eval(dir, "--tta", "flip").Metrics; flipped.Loss == e.Metrics.Loss || flipped.Images != 10 {
+	if flipped := eval(dir + " --tta flip").Metrics; flipped.Loss == e.Metrics.Loss || flipped.Images != 10 {
 		t.Errorf("of two views of each image %v, of one %v", flipped, e.Metrics)
 	}
-	all, train := eval(dir, "--split", "all").Metrics, eval(dir, "--split", "train").Metrics
+	all, train := eval(dir+" --split all").Metrics, eval(dir+" --split train").Metrics
 	if all.Images != 39 || train.Images != 29 {
 		t.Errorf("%d images, %d for training, want 39 and 29", all.Images, train.Images)
 	}
 	mean := (float64(train.Loss)*29 + float64(e.Metrics.Loss)*10) / 39
 	near(t, "the loss of all images", float64(all.Loss), mean, 1e-5)
-	if n := eval(parts(t, map[string]int{"train": 3, "val": 2, "test": 1}, 20, 28), "--split",
-		"all").Metrics.Images; n != 18 {
+	if n := eval(parts(t, map[string]int{"train": 3, "val": 2, "test": 1}, 20, 28) +
+		" --split all").Metrics.Images; n != 18 {
 		t.Errorf("%d images of three splits, want 18", n)
 	}
-	table := gomlxtest.Must(csv.NewReader(strings.NewReader(succeeds(t, "predict", run, dir, "--csv", "--top", "2",
-		"--backend", "go"))).ReadAll())(t)
-	single := asJSON[struct{ Predictions []prediction }](t, "predict", run, table[1][0], "--backend", "go").Predictions[0]
+	table := gomlxtest.Must(csv.NewReader(strings.NewReader(succeeds(t, "predict --csv --top 2", run, dir))).ReadAll())(t)
+	single := asJSON[struct{ Predictions []prediction }](t, "predict", run, table[1][0]).Predictions[0]
 	if p, err := strconv.ParseFloat(table[1][3], 64); err != nil || len(table) != 1+2*3*13 || table[2][1] != "2" ||
 		table[1][2] != single.Classes[0].Name || math.Abs(p-single.Classes[0].Probability) > 1e-5 {
 		t.Errorf("the table of a folder has %d rows, the first is %v, alone the image is %v", len(table), table[1], single)
 	}
-	succeeds(t, "export", run, "hf", "--to", "hf", "--backend", "go")
-	succeeds(t, "verify", run, "hf", "--backend", "go")
-	succeeds(t, "verify", run)
+	for _, line := range []string{"export " + run + " hf --to hf", "verify " + run + " hf", "verify " + run} {
+		succeeds(t, line)
+	}
 
 	// Fine-tuning takes the model's own size and position, of an export the table.
 	for from, want := range map[string]string{"hf": "learned", run: "wepe-sphere"} {
-		succeeds(t, "train", from, "--data", dir, "--epochs", "1", "--set", "batch_size=6", "--backend", "go", "--out", want)
+		succeeds(t, "train --epochs 1 --set batch_size=6 --out "+want+" --data", dir, from)
 		row := results(t, want)[0]
 		if row.Encoding != want || row.ImageSize != "16x24" {
 			t.Errorf("from %s: position %s at %s", from, row.Encoding, row.ImageSize)
@@ -330,16 +310,16 @@ func TestPredict_ReportsEachUnreadImageAndGoesOn(t *testing.T) {
 	dir := datatest.Tree(t, map[string][]byte{"bad.png": []byte("no image"), hostile: raw})
 	old := gomlxtest.Must(filepath.Abs(oldRun))(t)
 	t.Chdir(dir)
-	args := []string{"predict", old, "bad.png"}
+	args := []string{old, "bad.png"}
 	for i := range n - 1 {
 		args = append(args, fmt.Sprint("missing", i))
 	}
-	args = append(args, hostile, "--backend", "go")
+	args = append(args, hostile)
 	var out string
 	text := complains(t, func() {
 		var code int
 		var err error
-		if out, code, err = invoke(t, append(args, "--json")...); code != 1 || !strings.Contains(err.Error(), "300 of 301") {
+		if out, code, err = invoke(t, "predict --json", args...); code != 1 || !strings.Contains(err.Error(), "300 of 301") {
 			t.Errorf("exit code %d, %v", code, err)
 		}
 	})
@@ -353,7 +333,7 @@ func TestPredict_ReportsEachUnreadImageAndGoesOn(t *testing.T) {
 			t.Errorf("%s is not reported once:\n%.1000s", name, text)
 		}
 	}
-	if out, code, _ := invoke(t, "predict", old, "nowhere", "--csv", "--backend", "go"); out != "" || code != 1 {
+	if out, code, _ := invoke(t, "predict", old, "nowhere", "--csv"); out != "" || code != 1 {
 		t.Errorf("of no image: exit code %d, %q", code, out)
 	}
 	m := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), old))(t)
@@ -377,7 +357,7 @@ func TestPredict_WarnsOnceOf16BitGrey(t *testing.T) {
 	}
 	dir := datatest.Tree(t, map[string][]byte{"1.png": datatest.PNG(img), "2.png": datatest.PNG(img)})
 	text := complains(t, func() {
-		succeeds(t, "predict", oldRun, filepath.Join(dir, "1.png"), filepath.Join(dir, "2.png"), "--backend", "go")
+		succeeds(t, "predict", oldRun, filepath.Join(dir, "1.png"), filepath.Join(dir, "2.png"))
 	})
 	if strings.Count(text, data.ClippedGrey) != 1 {
 		t.Errorf("predict prints\n%s", text)
@@ -388,8 +368,7 @@ func TestPredict_WarnsOnceOf16BitGrey(t *testing.T) {
 func TestExport_OfAModelWithoutAHead(t *testing.T) {
 	for _, args := range [][]string{{fixtures.Dir(t, "dinov3_vit_tiny"), "hf", "--no-head"},
 		{demoModel, "timm", "--classes", "5"}} { // or a new head
-		out := succeeds(t, append([]string{"export", args[0], filepath.Join(t.TempDir(), args[1]), "--backend", "go", "--to"},
-			args[1:]...)...)
+		out := succeeds(t, "export "+args[0]+" "+filepath.Join(t.TempDir(), args[1])+" --to", args[1:]...)
 		if !strings.Contains(out, "random images differ by") || strings.Contains(out, "the largest is 0\n") {
 			t.Errorf("the export of %s is not compared:\n%s", args[0], out)
 		}
@@ -403,15 +382,12 @@ func TestDirectory_HoldsOneRun(t *testing.T) {
 	const scratch = " --stream=false --size 16x16 --epochs 1 --set " + // in memory: pixels are compared
 		"model.width=12;model.depth=1;model.heads=1;batch_size=6;model.patch_size=8"
 	first, tuned := "train --data "+a+scratch, " --data "+a+" --epochs 1 --set batch_size=6 --out RUN"
-	ok := func(line string) { succeeds(t, append(strings.Fields(line), "--backend", "go")...) }
 	for _, line := range []string{first + " --out A2", first + " --seed 1 --out A3", "train A2" + tuned} {
-		ok(line)
+		succeeds(t, line)
 	}
 	rows := copied(t, "A2") // alone
 	for _, name := range []string{"last", "best", "run.json"} {
-		if err := os.RemoveAll(filepath.Join(rows, name)); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, os.RemoveAll(filepath.Join(rows, name)))
 	}
 	described := func() string {
 		return string(append(gomlxtest.Must(os.ReadFile("A2/run.json"))(t),
@@ -420,7 +396,7 @@ func TestDirectory_HoldsOneRun(t *testing.T) {
 	before := described()
 	refused := func(code int, field, line string) {
 		t.Helper()
-		_, got, err := invoke(t, append(strings.Fields(line), "--backend", "go")...)
+		_, got, err := invoke(t, line)
 		if got != code || otherRun(err) != field {
 			t.Errorf("wepe %s: exit code %d, %v; want %d and %q", line, got, err, code, field)
 		}
@@ -442,25 +418,17 @@ func TestDirectory_HoldsOneRun(t *testing.T) {
 	image := filepath.Join(a, "green", "d.png")
 	pixels := gomlxtest.Must(os.ReadFile(image))(t)
 	other := gomlxtest.Must(os.ReadFile(filepath.Join(a, "green", "c.png")))(t)
-	if err := os.WriteFile(image, other, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, os.WriteFile(image, other, 0o600))
 	refused(3, "data", "resume A2 --epochs 2")
-	if err := os.WriteFile(image, pixels, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, os.WriteFile(image, pixels, 0o600))
 	for _, line := range []string{first + " --out A2", "resume A2", "train A2" + tuned, "resume RUN"} {
-		ok(line)
+		succeeds(t, line)
 	}
 	moved := filepath.Join(t.TempDir(), "other") // also under another name
-	if err := os.Rename(a, moved); err != nil {
-		t.Fatal(err)
-	}
-	refuses(t, 1, a, "resume", "A2", "--backend", "go") // before the new directory is named
-	ok("resume A2 --data " + moved)
-	if err := errors.Join(os.Rename(moved, a), os.Remove(image)); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, os.Rename(a, moved))
+	refuses(t, 1, a, "resume A2") // before the new directory is named
+	succeeds(t, "resume A2 --data", moved)
+	gomlxtest.NoError(t, errors.Join(os.Rename(moved, a), os.Remove(image)))
 	before = described()
 	refused(3, "data", first+" --out A2")
 }
@@ -492,7 +460,7 @@ func TestDoctor_ChecksTheNumbers(t *testing.T) {
 	d := asJSON[struct {
 		OK     bool
 		Checks []check
-	}](t, "doctor", "--backend", "go")
+	}](t, "doctor")
 	found := map[string]check{}
 	for _, k := range d.Checks {
 		found[k.Name] = k
@@ -510,73 +478,62 @@ func TestDoctor_ChecksTheNumbers(t *testing.T) {
 func TestCompare_LeavesATableAndIsResumed(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dir := images(t, "pairs", 11, 16, 16)
-	args := []string{"compare", "--data", dir, "--recipe", "cifar100-small", "--positions", "none,learned", "--seed", "3",
-		"--sizes", "16x16"}
-	table := succeeds(t, append(args, small...)...)
+	line := "compare --recipe cifar100-small --positions none,learned --seed 3 --sizes 16x16 --data " + dir + small
+	table := succeeds(t, line)
 	for _, want := range []string{"none", "learned", "chance is 33.3 %", "runs/compare-cifar100-small-pairs"} {
 		if !strings.Contains(table, want) {
 			t.Errorf("the table lacks %q:\n%s", want, table)
 		}
 	}
-	succeeds(t, append(append(args, small...), "--table")...)
-	_, code, err := invoke(t, append(append(args, small...), "--resample-images", "--fractions", "0.5")...)
+	succeeds(t, line, "--table")
+	_, code, err := invoke(t, line+" --resample-images --fractions 0.5")
 	if code != 3 || otherRun(err) != "subsets" {
 		t.Errorf("results with the images of each seed in the same directory: exit code %d, %v", code, err)
 	}
 }
 
 // brief are settings that train in a moment.
-var brief = []string{"--set", "epochs=0;warmup_epochs=0;eval_every_steps=2;val_fraction=0.02;model.width=12;" +
-	"model.depth=1;model.heads=1", "--backend", "go"}
+const brief = " --set epochs=0;warmup_epochs=0;eval_every_steps=2;model.width=12;model.depth=1;model.heads=1"
 
 func TestTable_HasNoRowsOfOtherSettingsAndWritesNothing(t *testing.T) {
 	t.Chdir(t.TempDir())
-	const dir = "c[1]" // a pattern, if it were one
-	if out := succeeds(t, append([]string{"compare", "--recipe", "shapes", "--out", "none", "--table", "--set", "steps=4"},
-		brief...)...); strings.Contains(out, "none") {
+	const dir, few = "c[1]", brief + " --set val_fraction=0.02" // a pattern, if it were one
+	if out := succeeds(t, "compare --recipe shapes --out none --table --set steps=4"+few); strings.Contains(out, "none") {
 		t.Errorf("the table of no run names files:\n%s", out)
 	}
-	compare := func(args ...string) (string, error) {
-		out, _, err := invoke(t, append(append([]string{"compare", "--recipe", "shapes", "--out", dir}, brief...),
-			args...)...)
+	compare := func(args string) (string, error) {
+		out, _, err := invoke(t, "compare --recipe shapes --out "+dir+few+args)
 		return out, err
 	}
-	first := []string{"--set", "learning_rate=0.003;steps=4"}
-	if out, err := compare(append(first, "--positions=learned")...); err != nil || strings.Contains(out, "not counted") {
+	const first = " --set learning_rate=0.003;steps=4"
+	if out, err := compare(first + " --positions=learned"); err != nil || strings.Contains(out, "not counted") {
 		t.Fatal(out, err)
 	} else if !strings.Contains(out, finetune.PageFile) {
 		t.Errorf("the table does not name the runs' pages:\n%s", out)
 	}
 	before := contents(t, dir)
-	for name, c := range map[string]struct {
-		args        []string
-		want, field string
-	}{
-		"rate": {[]string{"--set", "learning_rate=0.1;steps=4;model.depth=7"}, "its learning_rate is 0.003, this one's 0.1",
-			"learning_rate"},
-		"steps": {[]string{"--set", "learning_rate=0.003;steps=8"}, "its steps is 4, this one's 8", "steps"},
-		"model": {append([]string{filepath.Join(dir, "learned-seed0")}, first...),
-			"its from is none", "from"},
+	const two = " --positions learned,wepe"
+	for field, c := range map[string][2]string{
+		"learning_rate": {" --set learning_rate=0.1;steps=4;model.depth=7", "its learning_rate is 0.003, this one's 0.1"},
+		"steps":         {" --set learning_rate=0.003;steps=8", "its steps is 4, this one's 8"},
+		"from":          {first + " " + dir + "/learned-seed0", "its from is none"},
 	} {
-		args := append(c.args, "--positions", "learned,wepe")
-		out, err := compare(append(args, "--table")...)
-		if err != nil || !strings.Contains(out, c.want) ||
-			!strings.Contains(out, "2 of 2 training runs are not done yet") {
-			t.Errorf("%s: %v\n%s", name, err, out)
+		out, err := compare(c[0] + two + " --table")
+		if err != nil || !strings.Contains(out, c[1]) || !strings.Contains(out, "2 of 2 training runs are not done yet") {
+			t.Errorf("%s: %v\n%s", field, err, out)
 		}
-		if _, err := compare(args...); otherRun(err) != c.field {
-			t.Errorf("%s: a training in the same directory: %v", name, err)
+		if _, err := compare(c[0] + two); otherRun(err) != field {
+			t.Errorf("%s: a training in the same directory: %v", field, err)
 		}
 		if !maps.Equal(contents(t, dir), before) {
-			t.Fatalf("%s: the files of the study changed", name)
+			t.Fatalf("%s: the files of the study changed", field)
 		}
 	}
-	out, err := compare(append(first, "--positions", "learned,wepe", "--table")...)
+	out, err := compare(first + two + " --table")
 	if err != nil || strings.Contains(out, "not counted") || !strings.Contains(out, "1 of 2 training runs are not done") {
 		t.Errorf("with its own settings: %v\n%s", err, out)
 	}
-	if _, _, err := invoke(t, append(append([]string{"train", "--recipe", "shapes", "--out", dir}, brief...),
-		first...)...); otherRun(err) != "kind" {
+	if _, _, err := invoke(t, "train --recipe shapes --out "+dir+few+first); otherRun(err) != "kind" {
 		t.Errorf("a training in the study's directory: %v", err)
 	}
 }
@@ -600,10 +557,7 @@ func contents(t *testing.T, dir string) map[string]string {
 }
 
 func TestSubsets_AreOfTheSeed(t *testing.T) {
-	d, err := dataset.Open(t.Context(), "shapes", dataset.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := gomlxtest.Must(dataset.Open(t.Context(), "shapes", dataset.Options{}))(t)
 	recipe := gomlxtest.Must(finetune.RecipeByName("shapes"))(t)
 	drawn := func(subsets bool, position string, seed int) string {
 		train, _, err := task(recipe, d, subsets).Images(t.Context(), study.Unit{Recipe: recipe, Fraction: 0.2, Seed: seed,
@@ -624,13 +578,11 @@ func TestSubsets_AreOfTheSeed(t *testing.T) {
 
 // A PNG's header ends at byte 33; the pixels of these images follow.
 func TestTrain_FindsADamagedTestImageBeforeTheFirstStep(t *testing.T) {
-	for whole, flags := range map[int][]string{20: nil, 60: {"--verify-images"}} {
+	for whole, flags := range map[int]string{20: "", 60: " --verify-images"} {
 		dir, out := parts(t, map[string]int{"train": 8, "val": 8, "test": 8}, 16, 24), filepath.Join(t.TempDir(), "run")
-		if err := os.Truncate(filepath.Join(dir, "test", "green", "b.png"), int64(whole)); err != nil {
-			t.Fatal(err)
-		}
-		refuses(t, 1, filepath.Join("green", "b.png"), append([]string{"train", "--data", dir, "--stream", "--recipe",
-			"cifar100-small", "--epochs", "1", "--set", "batch_size=4", "--backend", "go", "--out", out}, flags...)...)
+		gomlxtest.NoError(t, os.Truncate(filepath.Join(dir, "test", "green", "b.png"), int64(whole)))
+		refuses(t, 1, filepath.Join("green", "b.png"), "train --stream --recipe cifar100-small --epochs 1 --set "+
+			"batch_size=4 --out "+out+" --data "+dir+flags)
 		if _, err := os.Stat(filepath.Join(out, "rows.jsonl")); err == nil {
 			t.Errorf("%d bytes: the training had begun", whole)
 		}
@@ -639,17 +591,11 @@ func TestTrain_FindsADamagedTestImageBeforeTheFirstStep(t *testing.T) {
 
 // The recipe crops and flips, which aspect keep does not support.
 func TestAspectKeep_OfARecipeThatCrops(t *testing.T) {
-	for _, args := range [][]string{
-		{"train", "--recipe", "cifar100-15"}, {"compare", "--recipe", "cifar100-15", "--positions", "learned"},
-	} {
-		args = append(args, "--data", images(t, "own", 8, 16, 24), "--set", "batch_size=4;epochs=1", "--set",
-			"warmup_epochs=0", "--backend", "go", "--out", filepath.Join(t.TempDir(), "run"))
-		if args[0] == "train" {
-			args = append(args, "--aspect", "keep", "--size", "12x16")
-		} else {
-			args = append(args, "--aspects", "keep", "--sizes", "12x16", "--seeds", "1")
-		}
-		if out := succeeds(t, args...); strings.Contains(out, "wepe serve") { // which refuses it
+	for _, line := range []string{"train --aspect keep --size 12x16",
+		"compare --positions learned --aspects keep --sizes 12x16 --seeds 1"} {
+		if out := succeeds(t, line+" --recipe cifar100-15 --set batch_size=4;epochs=1;warmup_epochs=0 --data",
+			images(t, "own", 8, 16, 24), "--out", filepath.Join(t.TempDir(), "run")); strings.Contains(out,
+			"wepe serve") { // which refuses it
 			t.Errorf("train prints\n%s", out)
 		}
 	}
@@ -657,51 +603,47 @@ func TestAspectKeep_OfARecipeThatCrops(t *testing.T) {
 
 func TestDetect_TrainsMeasuresAndUsesADetector(t *testing.T) {
 	t.Chdir(t.TempDir())
-	scenes := []string{"--test-scenes", "3", "--objects", "2", "--backend", "go"}
-	out := succeeds(t, append([]string{"detect", "train", "--train-scenes", "7", "--positions", "wepe-sphere", "--out",
-		"d", "--set", "steps=3;batch_size=1;warmup_steps=1;eval_every_steps=3"}, scenes...)...)
+	const scenes = " --test-scenes 3 --objects 2"
+	out := succeeds(t, "detect train --train-scenes 7 --positions wepe-sphere --out d --set steps=3;batch_size=1;"+
+		"warmup_steps=1;eval_every_steps=3"+scenes)
 	run := filepath.Join("d", "wepe-sphere-seed0")
 	if !strings.Contains(out, "wepe-sphere") || !strings.Contains(out, "wepe detect predict "+run) {
 		t.Errorf("train prints\n%s", out)
 	}
 	row := results(t, run)[0]
-	eval := append([]string{"detect", "eval", run}, scenes...)
-	for size, found := range asJSON[map[string]report.DetectionMetrics](t, eval...) {
+	for size, found := range asJSON[map[string]report.DetectionMetrics](t, "detect eval"+scenes, run) {
 		if size != row.ImageSize || found.Boxes["AP"] != row.Boxes["AP"] || len(found.Masks) != len(row.Masks) {
 			t.Errorf("eval at %s: %v, the training's row at %s: %v", size, found, row.ImageSize, row.DetectionMetrics)
 		}
 	}
-	succeeds(t, append([]string{"detect", "train", "--train-scenes", "1", "--out", "boxes", "--set",
-		"steps=1;batch_size=1;warmup_steps=0;detector.roi.no_masks=true"}, scenes...)...)
-	if text := succeeds(t, append([]string{"detect", "eval", "boxes/wepe-seed0"}, scenes...)...); !strings.Contains(text,
-		"mask AP –") {
+	succeeds(t, "detect train --train-scenes 1 --out boxes --set steps=1;batch_size=1;warmup_steps=0;"+
+		"detector.roi.no_masks=true"+scenes)
+	if text := succeeds(t, "detect eval boxes/wepe-seed0"+scenes); !strings.Contains(text, "mask AP –") {
 		t.Errorf("a detector of boxes has\n%s", text)
 	}
-	refuses(t, 2, "grid2d", append([]string{"detect", "train", "--positions", "learned,grid2d"}, scenes...)...)
-	succeeds(t, append([]string{"train", "--out", "classifier"}, small...)...)
+	refuses(t, 2, "grid2d", "detect train --positions learned,grid2d"+scenes)
+	succeeds(t, "train --out classifier"+small)
 	for _, line := range []string{"detect eval classifier", "eval " + run + " --data shapes", "resume " + run,
 		"export " + run + " x"} {
-		refuses(t, 1, "detect", append(strings.Fields(line), "--backend", "go")...)
+		refuses(t, 1, "detect", line)
 	}
 	file := filepath.Join(images(t, "one", 1, 60, 50), "red", "a.png")
-	for image, found := range asJSON[map[string][]object](t, "detect", "predict", run, file, "--score-threshold", "0",
-		"--backend", "go") {
+	for image, found := range asJSON[map[string][]object](t, "detect predict --score-threshold 0", run, file) {
 		drawn := filepath.Join(run, "found", "a.png")
 		if _, err := os.Stat(drawn); image != file || len(found) == 0 || err != nil {
 			t.Errorf("predict %s: %v, %v", image, found, err)
 		}
 	}
 	gomlxtest.NoError(t, os.WriteFile("bad.png", []byte("no image"), 0o600)) // first: the others are shown all the same
-	out, code, _ := invoke(t, "detect", "predict", run, "bad.png", file, "--score-threshold", "1", "--json",
-		"--backend", "go")
+	out, code, _ := invoke(t, "detect", "predict", run, "bad.png", file, "--score-threshold", "1", "--json")
 	var objects map[string][]object
 	if json.Unmarshal([]byte(out), &objects) != nil || code != 1 || len(objects) != 1 ||
 		objects[file] == nil || len(objects[file]) != 0 {
 		t.Errorf("exit code %d, %s; want no objects of %s", code, out, file)
 	}
 	// over another file
-	for _, args := range [][]string{{filepath.Join("other", "a.jpg")}, {"--out", filepath.Dir(file)}} {
-		refuses(t, 2, file, append([]string{"detect", "predict", run, file, "--backend", "go"}, args...)...)
+	for _, args := range []string{"other/a.jpg", "--out " + filepath.Dir(file)} {
+		refuses(t, 2, file, "detect predict "+run+" "+file+" "+args)
 	}
 }
 
@@ -710,9 +652,7 @@ func parts(t *testing.T, perClass map[string]int, height, width int) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "own")
 	for part, n := range perClass {
-		if err := os.CopyFS(filepath.Join(dir, part), os.DirFS(images(t, part, n, height, width))); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, os.CopyFS(filepath.Join(dir, part), os.DirFS(images(t, part, n, height, width))))
 	}
 	return dir
 }
@@ -727,10 +667,9 @@ func TestCompare_SelectsOnTheDirectorysValidationSplit(t *testing.T) {
 	} {
 		t.Chdir(t.TempDir())
 		dir := parts(t, c.perClass, 16, 16)
-		args := append([]string{"compare", "--data", dir, "--recipe", "scratch", "--positions", "learned", "--sizes", "16x16",
-			"--out", "c"}, small...)
-		succeeds(t, args...)
-		unit := filepath.Join("c", "learned-16x16-seed0")
+		line := "compare --recipe scratch --positions learned --sizes 16x16 --out c --data " + dir + small
+		succeeds(t, line)
+		const unit = "c/learned-16x16-seed0"
 		row := results(t, unit)[0]
 		if row.Validation.Images != c.validation || row.Test.Images != c.test || row.Steps != 2*c.steps {
 			t.Errorf("%s: %d steps, %d validation and %d test images, want %d, %d, %d", name, row.Steps, row.Validation.Images,
@@ -738,36 +677,34 @@ func TestCompare_SelectsOnTheDirectorysValidationSplit(t *testing.T) {
 		}
 		before := contents(t, "c")
 		for _, dir := range []string{unit, unit + "/", "c"} {
-			refuses(t, 1, "wepe compare", "resume", dir, "--backend", "go")
+			refuses(t, 1, "wepe compare", "resume", dir)
 		}
 		if !maps.Equal(contents(t, "c"), before) {
 			t.Errorf("%s: the refused resume has written", name)
 		}
-		succeeds(t, args...)
+		succeeds(t, line)
 	}
 }
 
 // Of the 3,000 training images of the shapes a tenth is drawn, and a tenth of these validates.
 func TestEval_HasTheValidationImagesOfARunOfAFraction(t *testing.T) {
 	t.Chdir(t.TempDir())
-	for name, flags := range map[string][]string{"42": nil, "seed": {"--resample-images"}} {
-		succeeds(t, append([]string{"compare", "--recipe", "shapes", "--positions", "learned", "--fractions", "0.1",
-			"--seed", "3", "--out", name, "--set", "steps=4;eval_every_steps=2;epochs=0;warmup_epochs=0;model.width=12;" +
-				"model.depth=1;model.heads=1", "--backend", "go"}, flags...)...)
+	for name, flags := range map[string]string{"42": "", "seed": " --resample-images"} {
+		succeeds(t, "compare --recipe shapes --positions learned --fractions 0.1 --seed 3 --set steps=4 --out "+name+brief+
+			flags)
 		run := filepath.Join(name, "learned-fraction0.1-seed3")
 		row := results(t, run)[0]
 		for split, images := range map[string]int{"validation": 30, "train": 270, "test": 1000} {
-			e := asJSON[evaluated](t, "eval", run, "--data", "shapes", "--split", split, "--backend", "go")
+			e := asJSON[evaluated](t, "eval --data shapes --split", split, run)
 			if e.Metrics.Images != images || split == "validation" && e.Metrics != row.Validation ||
 				split == "test" && e.Metrics != row.Test {
 				t.Errorf("%s, %s: %+v, want %d images; the run has %+v", name, split, e.Metrics, images, row)
 			}
 		}
-		refuses(t, 1, "shapes:shape", "eval", run, "--data", "shapes:shape", "--split", "validation", "--backend", "go")
+		refuses(t, 1, "shapes:shape", "eval --data shapes:shape --split validation", run)
 	}
-	succeeds(t, "export", "42/learned-fraction0.1-seed3", "hf", "--to", "hf", "--backend", "go")
-	whole := asJSON[evaluated](t, "eval", "hf", "--data", "shapes", "--split", "validation", "--backend", "go")
-	if whole.Metrics.Images != 300 {
+	succeeds(t, "export 42/learned-fraction0.1-seed3 hf --to hf")
+	if whole := asJSON[evaluated](t, "eval hf --data shapes --split validation"); whole.Metrics.Images != 300 {
 		t.Errorf("of a model that is no run: %d images", whole.Metrics.Images)
 	}
 }
@@ -775,15 +712,10 @@ func TestEval_HasTheValidationImagesOfARunOfAFraction(t *testing.T) {
 // The models see images of files at 32×32 as wepe eval would, not those of 16×16 enlarged; the record and the page of a
 // directory with splits have its name.
 func TestCompare_ReadsTheFilesAtEachSize(t *testing.T) {
-	dir := t.TempDir()
-	for _, split := range []string{"train", "test"} {
-		if err := os.Rename(images(t, split, 8, 32, 32), filepath.Join(dir, split)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	dir := parts(t, map[string]int{"train": 8, "test": 8}, 32, 32)
 	t.Chdir(t.TempDir())
-	succeeds(t, append([]string{"compare", "--data", dir, "--study", "resolution", "--positions", "learned", "--seeds",
-		"1", "--set", "augment.size=[16,16]", "--out", "runs"}, small...)...)
+	succeeds(t, "compare --study resolution --positions learned --seeds 1 --set augment.size=[16,16] --out runs --data "+dir+
+		small)
 	rows := gomlxtest.Must(report.ReadFiles("runs/learned-seed0/elsewhere.jsonl"))(t).Results
 	seen := 0
 	for _, r := range rows {
@@ -794,7 +726,7 @@ func TestCompare_ReadsTheFilesAtEachSize(t *testing.T) {
 			continue
 		}
 		seen++
-		e := asJSON[evaluated](t, "eval", "runs/learned-seed0", "--data", dir, "--size", "32x32", "--backend", "go")
+		e := asJSON[evaluated](t, "eval runs/learned-seed0 --size 32x32 --data", dir)
 		if e.Metrics != r.Test {
 			t.Errorf("at 32×32: %+v, wepe eval %+v", r.Test, e.Metrics)
 		}
@@ -807,14 +739,12 @@ func TestCompare_ReadsTheFilesAtEachSize(t *testing.T) {
 // cocoapi counts a detection of the object of annotation 0 as wrong, and so do the metrics here.
 func TestDetect_WarnsOfAnnotationZero(t *testing.T) {
 	t.Chdir(t.TempDir())
-	succeeds(t, "detect", "train", "--export-coco", "c", "--train-scenes", "1", "--test-scenes", "1")
+	succeeds(t, "detect train --export-coco c --train-scenes 1 --test-scenes 1")
 	_, instances := cocoPaths("c", "val2017")
 	raw := gomlxtest.Must(os.ReadFile(instances))(t)
 	for id, warns := range map[string]bool{"1": false, "0": true} {
 		text := bytes.Replace(raw, []byte(`"id":1,"image_id"`), []byte(`"id":`+id+`,"image_id"`), 1)
-		if err := os.WriteFile(instances, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, os.WriteFile(instances, text, 0o644))
 		got := complains(t, func() { (&objects{data: "coco:c", test: 1, shapes: 1}).load(detection.Recipe{}, false) })
 		if strings.Contains(got, "warning: an annotation has the id 0") != warns {
 			t.Errorf("with annotation %s it prints %s", id, got)

@@ -81,9 +81,7 @@ func overlaid(t *testing.T, files map[string]string, command string, args ...str
 	dir, overlay := t.TempDir(), map[string]map[string]string{"Replace": {}}
 	write := func(name string, content []byte) string {
 		file := filepath.Join(dir, strings.ReplaceAll(name, "/", "_"))
-		if err := os.WriteFile(file, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, os.WriteFile(file, content, 0o600))
 		return file
 	}
 	for name, content := range files {

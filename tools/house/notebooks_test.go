@@ -61,9 +61,7 @@ func cellsOf(t *testing.T, path string) (program string, cells int) {
 			Source []string `json:"source"`
 		}
 	}
-	if err := json.Unmarshal(gomlxtest.Must(os.ReadFile(path))(t), &notebook); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, json.Unmarshal(gomlxtest.Must(os.ReadFile(path))(t), &notebook))
 	var code, calls strings.Builder
 	code.WriteString("package main\n")
 	for _, cell := range notebook.Cells {

@@ -33,45 +33,36 @@ func TestMain(m *testing.M) {
 	fmt.Println("saved")
 }
 
-// The test of wepe train covers saving at the first signal, and the exit code.
-// As under nohup: the hangup is ignored, and the first signal is the next.
-func TestInterruptible_LeavesAHangupIgnored(t *testing.T) {
-	command := exec.Command("sh", "-c", `trap "" HUP; exec "$0"`, os.Args[0])
-	command.Env = append(os.Environ(), "WEPE_TEST_INTERRUPT=1")
-	stdout, complaint := gomlxtest.Must(command.StdoutPipe())(t), &strings.Builder{}
-	command.Stderr = complaint
-	gomlxtest.NoError(t, command.Start())
-	for lines := bufio.NewScanner(stdout); lines.Scan(); {
-		_ = command.Process.Signal(syscall.SIGHUP)
-		time.Sleep(100 * time.Millisecond)
-		_ = command.Process.Signal(syscall.SIGTERM)
-	}
-	_ = command.Wait()
-	if code := command.ProcessState.ExitCode(); code != 143 || !strings.HasPrefix(complaint.String(), "terminated") {
-		t.Errorf("status %d: %s", code, complaint)
-	}
-}
-
+// The test of wepe train covers saving at the first signal, and the exit code. Under nohup a hangup is ignored, and the
+// first signal is the next.
 func TestInterruptible_TheSecondSignalEndsAtOnce(t *testing.T) {
-	for s, status := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143, syscall.SIGHUP: 129} {
-		command := exec.Command(os.Args[0])
+	for _, c := range []struct {
+		before string
+		sent   []syscall.Signal
+		status int
+	}{
+		{"", []syscall.Signal{syscall.SIGINT}, 130}, {"", []syscall.Signal{syscall.SIGTERM}, 143},
+		{"", []syscall.Signal{syscall.SIGHUP}, 129}, {`trap "" HUP; `, []syscall.Signal{syscall.SIGHUP, syscall.SIGTERM}, 143},
+	} {
+		command := exec.Command("sh", "-c", c.before+`exec "$0"`, os.Args[0])
 		command.Env = append(os.Environ(), "WEPE_TEST_INTERRUPT=1")
-		stdout := gomlxtest.Must(command.StdoutPipe())(t)
+		stdout, complaint := gomlxtest.Must(command.StdoutPipe())(t), &strings.Builder{}
+		command.Stderr = complaint
 		begin := time.Now()
-		if err := command.Start(); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, command.Start())
 		var printed []string
 		for lines := bufio.NewScanner(stdout); lines.Scan(); {
 			printed = append(printed, lines.Text())
-			if err := command.Process.Signal(s); err != nil {
-				t.Fatal(err)
+			for i, s := range c.sent {
+				time.Sleep(time.Duration(i) * 100 * time.Millisecond)
+				gomlxtest.NoError(t, command.Process.Signal(s))
 			}
 		}
 		_ = command.Wait() // its status contains the result
-		if code := command.ProcessState.ExitCode(); !slices.Equal(printed, []string{"running", "saving"}) ||
-			code != status || time.Since(begin) > 30*time.Second {
-			t.Errorf("%v: printed %q, status %d after %v, want %d", s, printed, code, time.Since(begin), status)
+		if code := command.ProcessState.ExitCode(); !slices.Equal(printed, []string{"running", "saving"}) || code != c.status ||
+			!strings.HasPrefix(complaint.String(), c.sent[len(c.sent)-1].String()) || time.Since(begin) > 30*time.Second {
+			t.Errorf("%v: printed %q, status %d after %v, want %d: %s", c.sent, printed, code, time.Since(begin), c.status,
+				complaint)
 		}
 	}
 }

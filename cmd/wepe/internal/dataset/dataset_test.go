@@ -102,10 +102,7 @@ func TestStreams_WhereTheRecipeCrops(t *testing.T) {
 func TestIdentity_HasThePixels(t *testing.T) {
 	files := datatest.CIFAR100(7, 5)
 	identity := func() string {
-		d, err := Open(t.Context(), "cifar100:"+datatest.Tree(t, files), Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := gomlxtest.Must(Open(t.Context(), "cifar100:"+datatest.Tree(t, files), Options{}))(t)
 		return d.Identity()
 	}
 	own := identity()
@@ -124,18 +121,13 @@ func TestIdentity_HasThePixels(t *testing.T) {
 // With one image a class none can be held out, but all can be evaluated.
 func TestSplit_AllOfOneImagePerClass(t *testing.T) {
 	img := datatest.PNG(image.NewGray(image.Rect(0, 0, 7, 5)))
-	d, err := Open(t.Context(), datatest.Tree(t, map[string][]byte{"a/1.png": img, "b/2.png": img}), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := datatest.Tree(t, map[string][]byte{"a/1.png": img, "b/2.png": img})
+	d := gomlxtest.Must(Open(t.Context(), dir, Options{}))(t)
 	settings := preprocess.Settings{Resize: preprocess.ResizeExact, Size: [2]int{3, 2}}
 	if _, err := d.read(t.Context(), settings, false); err == nil {
 		t.Error("an image is held out")
 	}
-	all, err := d.joined()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := gomlxtest.Must(d.joined())(t)
 	if s, err := all.read(t.Context(), settings, false); err != nil || s.Train.Len() != 2 {
 		t.Errorf("%v, %v", s, err)
 	}
@@ -177,9 +169,7 @@ func TestMasks_BelongToTheirImages(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "instances.json")
 		text := fmt.Sprintf(`{"images":[%s],"annotations":[%s],"categories":[{"id":1,"name":"thing"}]}`,
 			strings.Join(images, ","), strings.Join(objects, ","))
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 		return path
 	}
 	exact := preprocess.Settings{Resize: preprocess.ResizeExact, Size: [2]int{3, 2}}

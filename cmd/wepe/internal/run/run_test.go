@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/wepe-go/wepe/internal/campaign"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 // A run.json is refused, or it is the same run after it was written again.
@@ -16,9 +17,7 @@ func FuzzDescription(f *testing.F) {
 		`{"study": true, "recipe": {"model": {"position": "wepe", "wepe_kappa": 1e300}}, "fraction": -1}`}
 	dir := f.TempDir()
 	campaign.Fuzz(f, seeds, func(t *testing.T, raw string) {
-		if err := os.WriteFile(filepath.Join(dir, File), []byte(raw), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, os.WriteFile(filepath.Join(dir, File), []byte(raw), 0o644))
 		d, err := Read(dir)
 		if err != nil {
 			return
@@ -26,13 +25,8 @@ func FuzzDescription(f *testing.F) {
 		if err := Claim(dir, d); err != nil {
 			t.Errorf("it is not its own run: %v", err)
 		}
-		if err := Write(dir, d); err != nil {
-			t.Fatal(err)
-		}
-		again, err := Read(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, Write(dir, d))
+		again := gomlxtest.Must(Read(dir))(t)
 		if err := again.compare(dir, true); err != nil {
 			t.Errorf("written again it is another run: %v", err)
 		}
