@@ -101,8 +101,7 @@ func query(r *http.Request, name string) (string, error) {
 	}
 	for key, all := range values {
 		if key != name || len(all) > 1 {
-			return "", malformed("%.20q is no parameter, or is there twice: see /openapi.json",
-				key)
+			return "", malformed("%.20q is no parameter, or is there twice: see /openapi.json", key)
 		}
 	}
 	return values.Get(name), nil
@@ -114,7 +113,7 @@ func uploaded[T any](s *Server, w http.ResponseWriter, r *http.Request, parse fu
 	if err := s.batcher.enter(); err != nil {
 		return value, err
 	}
-	defer s.batcher.leave()
+	defer s.batcher.requests.Done()
 	u := &upload{s: s, of: sender(r.RemoteAddr)}
 	defer u.release()
 	if err := u.read(w, r, parse); err != nil {
@@ -256,8 +255,7 @@ func (q *wanted) parse(raw []byte, c card) ([]file, error) {
 		return nil, malformed("malformed request: there is more after its JSON")
 	}
 	if q.Model != "" && q.Model != c.Name && q.Model != filepath.Base(c.Name) {
-		return nil, refuse(http.StatusNotFound, "model %q is not served: use %q", q.Model,
-			filepath.Base(c.Name))
+		return nil, refuse(http.StatusNotFound, "model %q is not served: use %q", q.Model, filepath.Base(c.Name))
 	}
 	if !slices.Contains([]string{"", "float", "base64"}, q.Encoding) {
 		return nil, malformed("encoding_format %q: use float or base64", q.Encoding)

@@ -115,7 +115,7 @@ func (b *batcher) start(largest int) {
 	})
 }
 
-// enter registers a request, which leave ends; it returns an error if the server closes or has failed.
+// enter registers a request, which requests.Done ends; it returns an error if the server closes or has failed.
 func (b *batcher) enter() error {
 	b.closing.RLock()
 	defer b.closing.RUnlock()
@@ -125,8 +125,6 @@ func (b *batcher) enter() error {
 	b.requests.Add(1)
 	return nil
 }
-
-func (b *batcher) leave() { b.requests.Done() }
 
 // nextSize is the compiled batch size after one.
 func nextSize(size, largest int) int {

@@ -9,6 +9,7 @@ import (
 	"math"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/gomlx/compute"
@@ -91,11 +92,7 @@ func (s *served) Compile(batch int) error {
 	if err != nil {
 		return err
 	}
-	images := make([]*data.Image, batch)
-	for i := range images {
-		images[i] = blank
-	}
-	if _, err := s.Batch(images); err != nil || batch > 1 {
+	if _, err := s.Batch(slices.Repeat([]*data.Image{blank}, batch)); err != nil || batch > 1 {
 		return err
 	}
 	_, _ = s.Inference.Attention(blank) // a request meets the error again

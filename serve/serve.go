@@ -226,9 +226,11 @@ func newServer(ctx context.Context, model model, options Options) (*Server, erro
 			}
 			return card, err
 		},
-		"GET /healthz": func(http.ResponseWriter, *http.Request) (any, error) { return status{"ok"}, nil },
-		"GET /readyz":  func(http.ResponseWriter, *http.Request) (any, error) { return status{"ready"}, s.batcher.open() },
-		"/":            s.unknown,
+		"GET /healthz": func(http.ResponseWriter, *http.Request) (any, error) { return map[string]string{"status": "ok"}, nil },
+		"GET /readyz": func(http.ResponseWriter, *http.Request) (any, error) {
+			return map[string]string{"status": "ready"}, s.batcher.open()
+		},
+		"/": s.unknown,
 	} {
 		s.route(pattern, answer)
 	}
@@ -292,10 +294,6 @@ func (s *Server) Wait() error { return s.batcher.wait() }
 
 // Ready is closed when the first program is compiled, or when the server fails or ends before that.
 func (s *Server) Ready() <-chan struct{} { return s.batcher.compiled }
-
-type status struct {
-	Status string `json:"status"`
-}
 
 // route handles a pattern with a function whose result is written as JSON; those of /v1 are of the token.
 func (s *Server) route(pattern string, answer func(http.ResponseWriter, *http.Request) (any, error)) {

@@ -520,7 +520,7 @@ func TestBatcher_TheQueueIsClosedAfterTheLastRequest(t *testing.T) {
 	if err := b.enter(); err == nil {
 		t.Error("a request is accepted after the end")
 	}
-	b.leave()
+	b.requests.Done()
 	if err := b.wait(); err != nil {
 		t.Error(err)
 	}

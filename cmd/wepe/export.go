@@ -121,11 +121,14 @@ func (o *exporting) compared(b compute.Backend, m *checkpoints.Imported, dir str
 		drawHead(again)
 		what = "pooled features, by a random head,"
 	}
-	line, err := compareLogits(b, m, again, tolerance(o.options.DType))
-	if err != nil {
+	images := checkpoints.Noise(m.Config, 2, 1)
+	want, failed := m.Logits(b, images)
+	got, err := again.Logits(b, images)
+	if err := errors.Join(failed, err); err != nil {
 		return "", err
 	}
-	return what + " " + line, nil
+	line, err := judge(got, want, 2, tolerance(o.options.DType))
+	return what + " " + line, err
 }
 
 // drawHead replaces the head by a random one.
@@ -163,20 +166,6 @@ func (o *exporting) write(out cli.Printer, b compute.Backend, m *checkpoints.Imp
 // of the types' roundings, with a margin for depth.
 func tolerance(dtype string) float64 {
 	return map[string]float64{"float16": 2e-2, "bfloat16": 1e-1}[dtype] + 1e-4
-}
-
-// compareLogits compares two models on random images.
-func compareLogits(b compute.Backend, x, y *checkpoints.Imported, tolerance float64) (string, error) {
-	images := checkpoints.Noise(x.Config, 2, 1)
-	want, err := x.Logits(b, images)
-	if err != nil {
-		return "", err
-	}
-	got, err := y.Logits(b, images)
-	if err != nil {
-		return "", err
-	}
-	return judge(got, want, 2, tolerance)
 }
 
 func judge(got, want []float32, images int, tolerance float64) (string, error) {

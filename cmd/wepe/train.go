@@ -29,6 +29,7 @@ import (
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/study"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // machine are the flags for the computation of a training run.
@@ -123,9 +124,13 @@ its width, layer decay. wepe list recipes prints all.`,
   wepe train hf://google/vit-base-patch16-224 --data pets`}
 	f := cli.FlagsOf(c)
 	o.flags(f, "", func() {
-		f.Position(&o.position, "position encoding; default the model's, from scratch "+fromScratch)
+		f.StringVar(&o.position, "position", "", "position encoding (wepe list positions); default the model's, from scratch "+
+			fromScratch)
+		f.Completion("position", position.Names()...)
 		f.Size(&o.size)
-		f.Aspect(&o.aspect)
+		f.StringVar(&o.aspect, "aspect", "", "images of another aspect ratio than the model's: crop (default), squash, or "+
+			"keep: each image keeps its aspect ratio")
+		f.Completion("aspect", finetune.Aspects()...)
 		f.IntVar(&o.lora, "lora", 0, "rank of low-rank adapters, trained with the head in place of MODEL's weights")
 		f.StringVar(&o.augmentation, "show-augmentation", "", "PNG `file` to draw eight augmented images into; nothing is "+
 			"trained")

@@ -475,23 +475,6 @@ func TestDoctor_ChecksTheNumbers(t *testing.T) {
 	}
 }
 
-func TestCompare_LeavesATableAndIsResumed(t *testing.T) {
-	t.Chdir(t.TempDir())
-	dir := images(t, "pairs", 11, 16, 16)
-	line := "compare --recipe cifar100-small --positions none,learned --seed 3 --sizes 16x16 --data " + dir + small
-	table := succeeds(t, line)
-	for _, want := range []string{"none", "learned", "chance is 33.3 %", "runs/compare-cifar100-small-pairs"} {
-		if !strings.Contains(table, want) {
-			t.Errorf("the table lacks %q:\n%s", want, table)
-		}
-	}
-	succeeds(t, line, "--table")
-	_, code, err := invoke(t, line+" --resample-images --fractions 0.5")
-	if code != 3 || otherRun(err) != "subsets" {
-		t.Errorf("results with the images of each seed in the same directory: exit code %d, %v", code, err)
-	}
-}
-
 // brief are settings that train in a moment.
 const brief = " --set epochs=0;warmup_epochs=0;eval_every_steps=2;model.width=12;model.depth=1;model.heads=1"
 
@@ -508,8 +491,8 @@ func TestTable_HasNoRowsOfOtherSettingsAndWritesNothing(t *testing.T) {
 	const first = " --set learning_rate=0.003;steps=4"
 	if out, err := compare(first + " --positions=learned"); err != nil || strings.Contains(out, "not counted") {
 		t.Fatal(out, err)
-	} else if !strings.Contains(out, finetune.PageFile) {
-		t.Errorf("the table does not name the runs' pages:\n%s", out)
+	} else if !strings.Contains(out, finetune.PageFile) || !strings.Contains(out, "chance is 25.0 %") {
+		t.Errorf("the table does not name the runs' pages, or chance:\n%s", out)
 	}
 	before := contents(t, dir)
 	const two = " --positions learned,wepe"
@@ -532,6 +515,9 @@ func TestTable_HasNoRowsOfOtherSettingsAndWritesNothing(t *testing.T) {
 	out, err := compare(first + two + " --table")
 	if err != nil || strings.Contains(out, "not counted") || !strings.Contains(out, "1 of 2 training runs are not done") {
 		t.Errorf("with its own settings: %v\n%s", err, out)
+	}
+	if _, err := compare(first + " --resample-images --fractions 0.5"); otherRun(err) != "subsets" {
+		t.Errorf("results with the images of each seed in the same directory: %v", err)
 	}
 	if _, _, err := invoke(t, "train --recipe shapes --out "+dir+few+first); otherRun(err) != "kind" {
 		t.Errorf("a training in the study's directory: %v", err)

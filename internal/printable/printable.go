@@ -28,9 +28,6 @@ func Line(s string) string { return bounded(s, maxLine) }
 
 // Text is a text of several lines, of any length.
 func Text(s string) string {
-	if strings.IndexFunc(s, hostile) < 0 {
-		return s
-	}
 	lines := strings.Split(s, "\n")
 	for i, line := range lines {
 		lines[i] = escaped(line)
@@ -92,15 +89,11 @@ func hostile(r rune) bool {
 }
 
 func bounded(s string, most int) string {
-	whole, size := s, len(s)
-	if size > most {
-		s = strings.ToValidUTF8(s[:most-utf8.UTFMax], "") // may cut a character
-		s = s + "…"
+	if len(s) <= most {
+		return escaped(s)
 	}
-	if s = escaped(s); size > most { // of at most 4 bytes for each
-		s += fmt.Sprintf(" (%d bytes)", len(whole))
-	}
-	return s
+	kept := strings.ToValidUTF8(s[:most-utf8.UTFMax], "")          // without a part of a character
+	return fmt.Sprintf("%s (%d bytes)", escaped(kept+"…"), len(s)) // of at most 4 bytes for each
 }
 
 // escaped replaces hostile characters by their escapes in Go.

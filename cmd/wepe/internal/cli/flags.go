@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/wepe-go/wepe/checkpoints"
-	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/vit/position"
 )
@@ -124,12 +123,6 @@ func (f Flags) Sizes(values *[][2]int, about string) {
 	})
 }
 
-// Position adds --position.
-func (f Flags) Position(value *string, about string) {
-	f.StringVar(value, "position", "", about+" (wepe list positions)")
-	f.Completion("position", position.Names()...)
-}
-
 // Positions adds --positions, with a list of encodings.
 func (f Flags) Positions(values *[]string, about string) {
 	f.StringSliceVar(values, "positions", nil, about+" (wepe list positions)")
@@ -151,13 +144,6 @@ func CheckPositions(flag string, positions ...string) {
 			must.M(Usagef("--%s: %w", flag, err))
 		}
 	}
-}
-
-// Aspect adds --aspect.
-func (f Flags) Aspect(value *string) {
-	f.StringVar(value, "aspect", "", "images of another aspect ratio than the model's: crop (default), squash, or keep: "+
-		"each image keeps its aspect ratio")
-	f.Completion("aspect", finetune.Aspects()...)
 }
 
 // TestTime adds --tta.

@@ -156,21 +156,26 @@ func TestDownloadCIFAR100_PutsTheArchiveWhereTheReaderLooks(t *testing.T) {
 	}
 }
 
+// annotatedBoxes is COCO's file of images of one size, each with an object, a box x0, y0, x1, y1.
+func annotatedBoxes(height, width int, names []string, box func(i int) [4]int) []byte {
+	var images, objects []string
+	for i, name := range names {
+		b := box(i)
+		images = append(images, fmt.Sprintf(`{"id":%d,"file_name":%q,"height":%d,"width":%d}`, i+7, name, height, width))
+		objects = append(objects, fmt.Sprintf(`{"id":%d,"image_id":%d,"category_id":1,"iscrowd":0,"area":1,`+
+			`"bbox":[%d,%d,%d,%d],"segmentation":[[%[3]d,%[4]d,%[7]d,%[4]d,%[7]d,%[8]d,%[3]d,%[8]d]]}`, i+1, i+7, b[0], b[1],
+			b[2]-b[0], b[3]-b[1], b[2], b[3]))
+	}
+	return fmt.Appendf(nil, `{"images":[%s],"annotations":[%s],"categories":[{"id":1,"name":"thing"}]}`,
+		strings.Join(images, ","), strings.Join(objects, ","))
+}
+
 // Images of 3×2 pixels, one of them in each mask. COCO's file names have no folders; where two images have one name,
 // the folders decide.
 func TestMasks_BelongToTheirImages(t *testing.T) {
 	annotations := func(names ...string) string {
-		var images, objects []string
-		for i, name := range names {
-			images = append(images, fmt.Sprintf(`{"id":%d,"file_name":%q,"height":3,"width":2}`, i+7, name))
-			objects = append(objects, fmt.Sprintf(`{"id":%d,"image_id":%d,"category_id":1,"iscrowd":0,"area":1,`+
-				`"bbox":[0,%d,1,1],"segmentation":[[0,%[3]d,1,%[3]d,1,%[4]d,0,%[4]d]]}`, i+1, i+7, i, i+1))
-		}
-		path := filepath.Join(t.TempDir(), "instances.json")
-		text := fmt.Sprintf(`{"images":[%s],"annotations":[%s],"categories":[{"id":1,"name":"thing"}]}`,
-			strings.Join(images, ","), strings.Join(objects, ","))
-		gomlxtest.NoError(t, os.WriteFile(path, []byte(text), 0o644))
-		return path
+		text := annotatedBoxes(3, 2, names, func(i int) [4]int { return [4]int{0, i, 1, i + 1} })
+		return filepath.Join(datatest.Tree(t, map[string][]byte{"instances.json": text}), "instances.json")
 	}
 	exact := preprocess.Settings{Resize: preprocess.ResizeExact, Size: [2]int{3, 2}}
 	for _, c := range []struct {
@@ -211,8 +216,7 @@ func TestMasks_BelongToTheirImages(t *testing.T) {
 // A folder per class without a split, whose images have equal names: the grey of an image is the number of rows of its
 // object. The model's images are of 24×24 pixels.
 func TestMasked_OfAPlainFolderPerClass(t *testing.T) {
-	files, objects := map[string][]byte{}, []string{}
-	listed, grey := []string{}, 0
+	files, listed, grey := map[string][]byte{}, []string{}, 0
 	for _, class := range []string{"cat", "dog"} {
 		for i := range 7 {
 			grey++
@@ -224,13 +228,10 @@ func TestMasked_OfAPlainFolderPerClass(t *testing.T) {
 			}
 			name := fmt.Sprintf("%s/%d.png", class, i)
 			files["own/"+name], files["masks/"+name] = datatest.PNG(img), datatest.PNG(mask)
-			listed = append(listed, fmt.Sprintf(`{"id":%d,"file_name":%q,"height":24,"width":24}`, grey, name))
-			objects = append(objects, fmt.Sprintf(`{"id":%d,"image_id":%[1]d,"category_id":1,"iscrowd":0,"area":1,`+
-				`"bbox":[0,0,24,%[1]d],"segmentation":[[0,0,24,0,24,%[1]d,0,%[1]d]]}`, grey))
+			listed = append(listed, name)
 		}
 	}
-	files["masks.json"] = fmt.Appendf(nil, `{"images":[%s],"annotations":[%s],"categories":[{"id":1,"name":"thing"}]}`,
-		strings.Join(listed, ","), strings.Join(objects, ","))
+	files["masks.json"] = annotatedBoxes(24, 24, listed, func(i int) [4]int { return [4]int{0, 0, 24, i + 1} })
 	demo := gomlxtest.Must(filepath.Abs("../../../../examples/cifar100/demo/vit"))(t)
 	t.Chdir(datatest.Tree(t, files))
 	m := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), demo))(t)
