@@ -281,7 +281,14 @@ func (q *wanted) parse(raw []byte, c card) ([]file, error) {
 		}
 	}
 	*q = wanted{Of: q.Of, Encoding: q.Encoding}
-	return files, nil
+	return files, q.valid()
+}
+
+func (q *wanted) valid() error {
+	if !slices.Contains([]string{"", "class", "mean"}, q.Of) {
+		return malformed("of %q: use class or mean", q.Of)
+	}
+	return nil
 }
 
 // vector returns the features that a request wants.
@@ -302,21 +309,10 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) (any, error)
 		return nil, err
 	}
 	q := wanted{Of: of}
-	check := func() error {
-		if !slices.Contains([]string{"", "class", "mean"}, q.Of) {
-			return malformed("of %q: use class or mean", q.Of)
-		}
-		return nil
-	}
-	parse := func(raw []byte) (files []file, err error) {
-		if files, err = q.parse(raw, s.card); err == nil {
-			err = check()
-		}
-		return files, err
-	}
-	if err := check(); err != nil {
+	if err := q.valid(); err != nil {
 		return nil, err
 	}
+	parse := func(raw []byte) ([]file, error) { return q.parse(raw, s.card) }
 	vectors, err := each(s, w, r, parse, func(_ named, o finetune.Output) (embedding, error) {
 		vector, err := q.vector(o)
 		e := embedding{Object: "embedding", Embedding: vector}

@@ -126,18 +126,10 @@ func (b *batcher) enter() error {
 	return nil
 }
 
-// nextSize is the compiled batch size after one.
-func nextSize(size, largest int) int {
-	if size < 8 {
-		return size + 1
-	}
-	return min(2*size, largest)
-}
-
 // compile compiles the programs of all batch sizes and starts the workers after the first.
 func (b *batcher) compile(largest int) {
 	var sizes []int
-	for size := 1; ; size = nextSize(size, largest) {
+	for size := 1; ; {
 		err := errClosed
 		select {
 		case <-b.done:
@@ -166,8 +158,13 @@ func (b *batcher) compile(largest int) {
 			}
 			close(b.compiled)
 		}
-		if size >= largest {
+		switch {
+		case size >= largest:
 			return
+		case size < 8:
+			size++
+		default:
+			size = min(2*size, largest)
 		}
 	}
 }

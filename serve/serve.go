@@ -226,7 +226,9 @@ func newServer(ctx context.Context, model model, options Options) (*Server, erro
 			}
 			return card, err
 		},
-		"GET /healthz": func(http.ResponseWriter, *http.Request) (any, error) { return map[string]string{"status": "ok"}, nil },
+		"GET /healthz": func(http.ResponseWriter, *http.Request) (any, error) {
+			return map[string]string{"status": "ok"}, nil
+		},
 		"GET /readyz": func(http.ResponseWriter, *http.Request) (any, error) {
 			return map[string]string{"status": "ready"}, s.batcher.open()
 		},
@@ -309,7 +311,8 @@ func (s *Server) route(pattern string, answer func(http.ResponseWriter, *http.Re
 		}
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.options.Timeout))
 		code := write(w, value, err)
-		s.metrics.request(pattern, code, time.Since(begin))
+		s.metrics.requests.WithLabelValues(pattern, strconv.Itoa(code)).Inc()
+		s.metrics.seconds.WithLabelValues(pattern).Observe(time.Since(begin).Seconds())
 		level := slog.LevelDebug
 		if code == http.StatusInternalServerError {
 			level = slog.LevelError
@@ -398,9 +401,4 @@ func newMetrics(b *batcher) *metrics {
 	m.registry.MustRegister(m.requests, m.seconds, images, compute, waiting, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
-}
-
-func (m *metrics) request(route string, code int, took time.Duration) {
-	m.requests.WithLabelValues(route, strconv.Itoa(code)).Inc()
-	m.seconds.WithLabelValues(route).Observe(took.Seconds())
 }

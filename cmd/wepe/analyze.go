@@ -334,11 +334,7 @@ func peakMemory() (bytes float64, err error) {
 	if onGPU, err := plugin.GPUMemory(context.Background()); err == nil && onGPU[os.Getpid()] > 0 {
 		return onGPU[os.Getpid()], nil
 	}
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(status)) {
+	for line := range strings.Lines(string(must.M1(os.ReadFile("/proc/self/status")))) {
 		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == "VmHWM:" {
 			n, err := strconv.ParseFloat(fields[1], 64)
 			return n * 1024, err

@@ -124,8 +124,8 @@ its width, layer decay. wepe list recipes prints all.`,
   wepe train hf://google/vit-base-patch16-224 --data pets`}
 	f := cli.FlagsOf(c)
 	o.flags(f, "", func() {
-		f.StringVar(&o.position, "position", "", "position encoding (wepe list positions); default the model's, from scratch "+
-			fromScratch)
+		f.StringVar(&o.position, "position", "", "position encoding (wepe list positions); default the model's, from "+
+			"scratch "+fromScratch)
 		f.Completion("position", position.Names()...)
 		f.Size(&o.size)
 		f.StringVar(&o.aspect, "aspect", "", "images of another aspect ratio than the model's: crop (default), squash, or "+

@@ -700,8 +700,8 @@ func TestEval_HasTheValidationImagesOfARunOfAFraction(t *testing.T) {
 func TestCompare_ReadsTheFilesAtEachSize(t *testing.T) {
 	dir := parts(t, map[string]int{"train": 8, "test": 8}, 32, 32)
 	t.Chdir(t.TempDir())
-	succeeds(t, "compare --study resolution --positions learned --seeds 1 --set augment.size=[16,16] --out runs --data "+dir+
-		small)
+	succeeds(t, "compare --study resolution --positions learned --seeds 1 --set augment.size=[16,16] --out runs"+small+
+		" --data", dir)
 	rows := gomlxtest.Must(report.ReadFiles("runs/learned-seed0/elsewhere.jsonl"))(t).Results
 	seen := 0
 	for _, r := range rows {

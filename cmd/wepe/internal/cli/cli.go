@@ -171,7 +171,10 @@ func Run(root *cobra.Command, args []string) (code int, err error) {
 	if begun == nil && out.err == nil {
 		err = Usage(err)
 	}
-	return codeOf(err, root.Context()), fmt.Errorf("%s: %w", who(name), known(err))
+	if world != nil {
+		name = fmt.Sprintf("%s: process %d of %d", name, world.Rank(), world.Size())
+	}
+	return codeOf(err, root.Context()), fmt.Errorf("%s: %w", name, known(err))
 }
 
 // codeOf returns the exit code of an error.

@@ -83,11 +83,3 @@ func leave(status int) {
 	}
 	os.Exit(status)
 }
-
-// who is the name of a program, with the rank in an MPI job.
-func who(name string) string {
-	if world == nil {
-		return name
-	}
-	return fmt.Sprintf("%s: process %d of %d", name, world.Rank(), world.Size())
-}
