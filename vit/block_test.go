@@ -18,6 +18,8 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/kernel"
@@ -87,9 +89,7 @@ func TestActivationsAreTheirFormulas(t *testing.T) {
 func TestSwiGLUIsTheHiddenLayerTimesTheSiLUOfTheGate(t *testing.T) {
 	c := small("none", poolClass)
 	c.SwiGLU = true
-	store := gomlxtest.Seeded(t, 2)
-	variables(t, store, c)
-	got := run(t, gomlxtest.Stirred(t, store), func(s *model.Scope, in []*Node) []*Node {
+	got := run(t, trained(t, c), func(s *model.Scope, in []*Node) []*Node {
 		trace := c.Trace(s.In("vit"), in[0], false)
 		b := trace.Blocks[1]
 		return []*Node{b.Activated, b.Hidden, b.Gate, trace.Logits}
@@ -106,24 +106,17 @@ func TestTheMapPoolIsTheAttentionOfALearnedQuery(t *testing.T) {
 	for _, prefix := range []bool{false, true} { // whether class token and registers are pooled too
 		c := small("none", poolMap)
 		c.ClassToken, c.Registers, c.PoolPrefix, c.PoolHeads, c.PoolMLPDim = true, 2, prefix, 4, 19
-		store := gomlxtest.Seeded(t, 2)
-		variables(t, store, c)
-		got := run(t, gomlxtest.Stirred(t, store), func(s *model.Scope, in []*Node) []*Node {
+		store := trained(t, c)
+		got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
 			trace := c.Trace(s.In("vit"), in[0], false)
 			return []*Node{trace.Encoded, trace.Pooled, trace.Logits}
 		}, noise(c, 3))
 		of := func(name string) []float64 {
 			return gomlxtest.Values(t, store.GetVariable("/vit/pool/"+name).MustValue())
 		}
-		dense := func(name string, x []float64) (out []float64) {
-			weights, biases := of(name+"/weights"), of(name+"/biases")
-			for j, sum := range biases {
-				for i, v := range x {
-					sum += v * weights[i*len(biases)+j]
-				}
-				out = append(out, sum)
-			}
-			return out
+		dense := func(name string, x []float64) []float64 {
+			biases := of(name + "/biases")
+			return floats.AddTo(biases, biases, times(x, of(name+"/weights"), len(biases)))
 		}
 		var want []float64
 		first, size := map[bool]int{false: c.Prefix()}[prefix], c.Width/c.PoolHeads
@@ -145,28 +138,27 @@ func TestTheMapPoolIsTheAttentionOfALearnedQuery(t *testing.T) {
 					}
 				}
 			}
-			mean, square := 0.0, 0.0
 			for i := range mixed {
 				mixed[i] /= total[i/size]
 			}
-			y, n := dense("output", mixed), float64(c.Width)
-			for _, v := range y {
-				mean, square = mean+v/n, square+v*v/n
-			}
-			gain, offset, normed := of("norm/gain"), of("norm/offset"), make([]float64, c.Width)
-			for i, v := range y {
-				normed[i] = (v-mean)/math.Sqrt(square-mean*mean+c.Epsilon)*gain[i] + offset[i]
-			}
-			hidden := dense("mlp_hidden", normed)
+			y := dense("output", mixed)
+			hidden := dense("mlp_hidden", normalized(y, of("norm/gain"), of("norm/offset"), c.Epsilon))
 			for i, v := range hidden {
 				hidden[i] = v * (1 + math.Erf(v/math.Sqrt2)) / 2
 			}
-			for i, v := range dense("mlp_output", hidden) {
-				want = append(want, y[i]+v)
-			}
+			want = append(want, floats.AddTo(y, y, dense("mlp_output", hidden))...)
 		}
 		gomlxtest.Near(t, "pooled", got[1], want, 1e-5)
 	}
+}
+
+// normalized is the LayerNorm of one token.
+func normalized(x, gain, offset []float64, epsilon float64) (y []float64) {
+	mean, variance := stat.PopMeanVariance(x, nil)
+	for i, v := range x {
+		y = append(y, (v-mean)/math.Sqrt(variance+epsilon)*gain[i]+offset[i])
+	}
+	return y
 }
 
 // withFused is a backend that says whether it has fused attention, as CUDA has. Without a kernel for it GoMLX computes
@@ -593,22 +585,18 @@ func TestValuesAreSeenInTheFrameOfTheQuery(t *testing.T) {
 	var want []float64
 	for b := range batch {
 		for i := range n {
-			mixed := make([]complex128, heads*pairs)
-			for at := range mixed {
+			mixed := make([]float64, 0, width)
+			for at := range heads * pairs {
+				var sum complex128
 				head, pair := at/pairs, at%pairs
 				for j := range n {
 					v := got[1][((b*n+j)*heads*pairs+at)*2:]
 					turn := cmplx.Exp(complex(0, angle(j, head, pair)-angle(i, head, pair)))
-					mixed[at] += complex(got[0][((b*heads+head)*n+i)*n+j], 0) * turn * complex(v[0], v[1])
+					sum += complex(got[0][((b*heads+head)*n+i)*n+j], 0) * turn * complex(v[0], v[1])
 				}
+				mixed = append(mixed, real(sum), imag(sum))
 			}
-			for out := range width {
-				sum := bias[out]
-				for at, m := range mixed {
-					sum += real(m)*dense[2*at*width+out] + imag(m)*dense[(2*at+1)*width+out]
-				}
-				want = append(want, sum)
-			}
+			want = append(want, floats.AddTo(mixed, times(mixed, dense, width), bias)...)
 		}
 	}
 	gomlxtest.Near(t, "attention", got[2], want, 1e-5)
@@ -633,16 +621,7 @@ func TestLaPEPassesATableFromBlockToBlock(t *testing.T) {
 		gain := valuesOf(t, store, "lape/"+block+"/gain", 1)
 		offset := valuesOf(t, store, "lape/"+block+"/offset", 0.5)
 		for row := range slices.Chunk(table, width) {
-			mean, variance := 0.0, 0.0
-			for _, x := range row {
-				mean += x / width
-			}
-			for _, x := range row {
-				variance += (x - mean) * (x - mean) / width
-			}
-			for k := range row {
-				row[k] = (row[k]-mean)/math.Sqrt(variance+1e-6)*gain[k] + offset[k]
-			}
+			copy(row, normalized(row, gain, offset, 1e-6))
 		}
 	}
 	table = slices.Insert(table, width, make([]float64, c.Registers*width)...)
@@ -653,13 +632,8 @@ func TestLaPEPassesATableFromBlockToBlock(t *testing.T) {
 	weights, biases := read("weights"), read("biases")
 	var want []float64
 	for i := range batch * c.Tokens() {
-		seen := slices.Clone(got[0][i*width:][:width])
-		for k := range seen {
-			seen[k] += table[i%c.Tokens()*width+k]
-		}
-		for k, x := range times(seen, weights, width) {
-			want = append(want, x+biases[k])
-		}
+		seen := floats.AddTo(make([]float64, width), got[0][i*width:][:width], table[i%c.Tokens()*width:][:width])
+		want = append(want, floats.AddTo(seen, times(seen, weights, width), biases)...)
 	}
 	gomlxtest.Near(t, "queries", got[1], want, 1e-5)
 }

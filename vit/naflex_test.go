@@ -3,6 +3,7 @@
 package vit
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -118,16 +119,17 @@ func naflexLogits(t *testing.T, store *model.Store, c Config, fill float32, whic
 	return slices.Collect(slices.Chunk(logits, c.Classes))
 }
 
-// sameOnOwnGrids compares images of some of testGrids with a model on the grid of each alone.
-func sameOnOwnGrids(t *testing.T, store *model.Store, c Config, name string, which ...int) {
+// sameOnOwnGrids compares images of some of testGrids, behind loud padding, with a model on the grid of each alone.
+func sameOnOwnGrids(t *testing.T, c Config, name string, which ...int) {
 	t.Helper()
-	got := naflexLogits(t, store, c, 0.7, which...)
+	store := trained(t, c)
+	got := naflexLogits(t, store, c, 1e4, which...)
 	for k, i := range which {
 		on := sized(c, testGrids[i][0], testGrids[i][1])
 		image := tensors.FromFlatDataAndDimensions(image(c, on.Rows(), on.Cols()), 1, on.ImageRows, on.ImageCols,
 			on.Channels)
 		want := logitsOf(t, onOther(t, store, c, on.Rows(), on.Cols()), on, image)
-		gomlxtest.Near(t, name+" "+on.gridName(), got[k], want, 1e-5)
+		gomlxtest.Near(t, fmt.Sprint(name, testGrids[i]), got[k], want, 1e-5)
 	}
 }
 
@@ -138,54 +140,24 @@ func TestImagesHaveTheLogitsOfTheModelOnTheirOwnGrid(t *testing.T) {
 			if pool == poolClassMean {
 				c.Registers, c.PatchPositions = 2, true
 			}
-			store := gomlxtest.Seeded(t, 3)
-			variables(t, store, c)
-			gomlxtest.Stirred(t, store)
 			which := []int{0, 2, 1, 3, 4}
 			if gomlxtest.OnXLA() {
 				which = []int{2, 4}
 			}
-			sameOnOwnGrids(t, store, c, label+" "+pool, which...)
+			sameOnOwnGrids(t, c, label+" "+pool, which...)
 		}
-	}
-}
-
-// Vectors of the class token and two registers are rows of each grid's table, or shared by all grids.
-func TestRegistersKeepTheirVectorsOnSeveralGrids(t *testing.T) {
-	gomlxtest.OnGo(t)
-	for _, label := range []string{"learned", "wepe", "liere"} {
-		c := small(label, poolClass)
-		c.Registers, c.RegisterPositions = 2, true
-		store := gomlxtest.Seeded(t, 3)
-		variables(t, store, c)
-		gomlxtest.Stirred(t, store)
-		sameOnOwnGrids(t, store, c, label, 1, 2)
-	}
-}
-
-func (c Config) gridName() string {
-	return string(rune('0'+c.Rows())) + "x" + string(rune('0'+c.Cols()))
-}
-
-func TestPaddingHasNoPartInLogits(t *testing.T) {
-	c := small("learned+rope-mixed+alibi2d", poolClassMean)
-	store := gomlxtest.Seeded(t, 3)
-	variables(t, store, c)
-	gomlxtest.Stirred(t, store)
-	zero, loud := naflexLogits(t, store, c, 0, 1, 4), naflexLogits(t, store, c, 1e4, 1, 4)
-	for k := range zero {
-		if !slices.Equal(zero[k], loud[k]) {
-			t.Errorf("image %d: %v with padding of zeros, %v of 1e4", k, zero[k], loud[k])
+		if label == "learned" || label == "wepe" || label == "liere" { // registers have rows of a grid's table, or of all
+			c := small(label, poolClass)
+			c.Registers, c.RegisterPositions = 2, true
+			sameOnOwnGrids(t, c, label+" and registers", 1, 2)
 		}
 	}
 }
 
 // A table of 4 × 6 patches, of a checkpoint on a grid that is not the model's, is neither replaced nor resized.
 func TestATrainedGridThatIsSetStays(t *testing.T) {
-	c, store := small("factorized", poolClass), gomlxtest.Seeded(t, 3)
-	store.SetParams(map[string]any{"factorized_rows": 4, "factorized_cols": 6})
-	variables(t, store, c)
-	gomlxtest.Stirred(t, store)
+	c := small("factorized", poolClass)
+	store := trained(t, c, map[string]any{"factorized_rows": 4, "factorized_cols": 6})
 	pixels := tensors.FromFlatDataAndDimensions(image(c, 5, 3), 1, c.ImageRows, c.ImageCols, c.Channels)
 	want := logitsOf(t, store, c, pixels)
 	gomlxtest.Near(t, "logits", naflexLogits(t, store, c, 0.7, 0)[0], want, 1e-5)

@@ -170,16 +170,7 @@ func (r rotatorOnGrids) Block(block int) pos.QKEncoder {
 			all.others = append(all.others, own.tokenwise)
 		}
 	}
-	return rotatedTogether{all.Block(block), r.at}
-}
-
-type rotatedTogether struct {
-	all pos.QKEncoder
-	at  *Node
-}
-
-func (r rotatedTogether) EncodeQK(q, k, _ *Node, seqAxis int) (*Node, *Node) {
-	return r.all.EncodeQK(q, k, r.at, seqAxis)
+	return &rotaryBlock{all, block, r.at}
 }
 
 type rotatedByEach struct {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
@@ -194,10 +195,7 @@ func identity(x *Node) *Node {
 	for i := range n {
 		unit[i*(n+1)] = 1
 	}
-	dims := make([]int, x.Rank())
-	for i := range dims {
-		dims[i] = 1
-	}
+	dims := slices.Repeat([]int{1}, x.Rank())
 	dims[len(dims)-2], dims[len(dims)-1] = n, n
 	return Reshape(ConstAsDType(x.Graph(), x.DType(), unit), dims...)
 }

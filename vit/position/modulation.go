@@ -42,14 +42,14 @@ const modulationStd = 0.1
 // modulated are the parts of a block that a modulation may scale.
 var modulated = [3]string{"query", "key", "value"}
 
-// newModulation returns the constructor of a modulation by a function of the position (those without ℘ are in
-// fields.go; tested in ../modulation_test.go) of some parts of a block: all, as in wepe-qkv, or the values
-// alone, as in wepe-v, with a third of the parameters and of the work and attention scores that do not depend on
-// positions.
-func newModulation(name string, of func(*model.Scope, Config) wepe.Field, parts ...string,
-) func(*model.Scope, Config) Encoder {
-	return func(scope *model.Scope, c Config) Encoder {
-		scope = scope.In("%s", strings.ReplaceAll(name, "-", "_"))
+// modulationRow is the row of a modulation by a function of the position (those without ℘ are in fields.go; tested in
+// ../modulation_test.go) of some parts of a block: all, as in wepe-qkv, or the values alone, as in wepe-v, with a third
+// of the parameters and of the work and attention scores that do not depend on positions.
+func modulationRow(name, doc string, of func(*model.Scope, Config) wepe.Field, params []string,
+	trained func(Grid) map[string]any, parts ...string) Spec {
+	below := strings.ReplaceAll(name, "-", "_")
+	create := func(scope *model.Scope, c Config) Encoder {
+		scope = scope.In("%s", below)
 		m := &modulation{Field: of(scope, c), name: name, c: c, parts: parts}
 		for block := range c.Depth {
 			for _, part := range parts {
@@ -59,7 +59,11 @@ func newModulation(name string, of func(*model.Scope, Config) wepe.Field, parts 
 		}
 		return m
 	}
+	return Spec{Name: name, Doc: doc, Variables: []string{below + "/"}, Params: params, TrainedGrid: trained,
+		Neutral: parts, Kind: Modulation, New: create}
 }
+
+var halfCellSettings = wepeSettings(ofGate, ofProjection, ofSum)
 
 // halfCellField has the sphere features of z and 2z on half a cell.
 func halfCellField(scope *model.Scope, c Config) wepe.Field {

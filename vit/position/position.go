@@ -191,8 +191,8 @@ func As[T any](e Encoder) (T, bool) {
 
 // QK returns the rotation of a block for GoMLX's own layers, attention.MultiHeadAttention and zoo/transformer, whose
 // WithPositionalEncoder calls EncodeQK; nil if the encoder is no [Rotator]. They do not turn values, so it panics on a
-// [ValueRotator]. Their layout of queries and keys is
-// [batch, tokens, heads, headDim], with all tokens of the Grid in order, or those of WithPosition.
+// [ValueRotator]. Queries and keys are [batch, tokens, heads, headDim], with all tokens of the Grid in order, or those
+// of WithPosition.
 func QK(e Encoder, block int) Encoder {
 	r, ok := As[Rotator](e)
 	if !ok {
@@ -201,21 +201,16 @@ func QK(e Encoder, block int) Encoder {
 	if _, ok := r.(ValueRotator); ok {
 		exceptions.Panicf("position %s rotates values too: GoMLX's layers rotate only queries and keys", r.Name())
 	}
-	return namedQK{r.Block(block), r}
+	return namedQK{r.Block(block), r.Name()}
 }
 
 type namedQK struct {
 	pos.QKEncoder
-	of Encoder
+	name string
 }
 
 // Name implements pos.Encoder.
-func (n namedQK) Name() string { return n.of.Name() }
-
-var (
-	_ pos.Encoder   = namedQK{}
-	_ pos.QKEncoder = namedQK{}
-)
+func (n namedQK) Name() string { return n.name }
 
 // shared is what all blocks of a graph share: a node, or several.
 type shared[T any] struct {

@@ -77,11 +77,9 @@ func (r *dinoRope) position(c Config, k int) (y, x float64) {
 	rows, cols := float64(c.Rows), float64(c.Cols)
 	switch r.normalize {
 	case "max":
-		rows = max(rows, cols)
-		cols = rows
+		rows, cols = max(rows, cols), max(rows, cols)
 	case "min":
-		rows = min(rows, cols)
-		cols = rows
+		rows, cols = min(rows, cols), min(rows, cols)
 	}
 	return 2*(row+0.5)/rows - 1, 2*(col+0.5)/cols - 1
 }
@@ -99,9 +97,9 @@ func (r *dinoRope) pairs(c Config, periods []float64) pairsFunc {
 
 // movedPairs returns the cosines and sines of a training step, drawn once for all images and blocks of a graph.
 func (r *dinoRope) movedPairs(scope *model.Scope, c Config) pairsFunc {
-	var cos, sin *Node
+	var drawn shared[[2]*Node]
 	return func(g *Graph, _ int) (*Node, *Node) {
-		if cos == nil || cos.Graph() != g {
+		both := drawn.in(g, func() [2]*Node {
 			uniform := func(n int) *Node { // in ±1
 				return AddScalar(MulScalar(scope.RandomUniform(g, shapes.Make(dtypes.Float32, n)), 2), -1)
 			}
@@ -115,9 +113,10 @@ func (r *dinoRope) movedPairs(scope *model.Scope, c Config) pairsFunc {
 			if r.rescale > 0 {
 				rescale = Exp(MulScalar(uniform(1), math.Log(r.rescale)))
 			}
-			cos, sin = r.moved(g, c, shift, jitter, rescale)
-		}
-		return cos, sin
+			cos, sin := r.moved(g, c, shift, jitter, rescale)
+			return [2]*Node{cos, sin}
+		})
+		return both[0], both[1]
 	}
 }
 

@@ -37,7 +37,7 @@ type rotary struct {
 var _ Rotator = (*rotary)(nil)
 
 // Block implements Rotator.
-func (r *rotary) Block(i int) pos.QKEncoder { return &rotaryBlock{r, i} }
+func (r *rotary) Block(i int) pos.QKEncoder { return &rotaryBlock{rotary: r, block: i} }
 
 // valueRotary is a ValueRotator.
 type valueRotary struct {
@@ -51,6 +51,7 @@ func (v valueRotary) Back() Rotator { return v.back }
 type rotaryBlock struct {
 	*rotary
 	block int
+	at    *Node // of tokens on several grids, in place of positionIndices
 }
 
 // EncodeQK implements pos.QKEncoder for q, k [batch, tokens, heads, headDim]. The indices, [tokens] or [batch, tokens],
@@ -59,6 +60,9 @@ func (b *rotaryBlock) EncodeQK(q, k, positionIndices *Node, seqAxis int) (*Node,
 	if q.Rank() != 4 || seqAxis != 1 && seqAxis != -3 {
 		exceptions.Panicf("position: %s takes queries [batch, tokens, heads, headDim], got %s with tokens along axis %d",
 			b.Name(), q.Shape(), seqAxis)
+	}
+	if b.at != nil {
+		positionIndices = b.at
 	}
 	rows := b.rows(q.Graph(), b.block)
 	for _, other := range b.others {

@@ -12,9 +12,9 @@ import (
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
-// sinCos2D returns the fixed two-dimensional table of MAE (https://arxiv.org/abs/2111.06377), float32
-// [prefix+rows·cols, width], prefix rows zero. With n = width/4 and w_j = T^(-j/n), j = 0 … n-1, where the temperature
-// T is 10000 in all code bases, the row of the patch at row y and column x is
+// newSinCos2D is the fixed two-dimensional table of MAE (https://arxiv.org/abs/2111.06377), a constant of the graph,
+// prefix rows zero. With n = width/4 and w_j = T^(-j/n), j = 0 … n-1, where the temperature T is 10000 in all code
+// bases, the row of the patch at row y and column x is
 //
 //	[ sin(x·w_j) | cos(x·w_j) | sin(y·w_j) | cos(y·w_j) ],
 //
@@ -23,30 +23,29 @@ import (
 // On another grid the table is computed again, rows and columns counted from 0, as in big_vision and timm. MAE trains
 // the table when it fine-tunes, and resamples it with torch's bicubic kernel: fold the model, then resample its learned
 // rows (checkpoints.Resample, kind "hf").
-func sinCos2D(temperature float64, rows, cols, prefix, width int) []float32 {
-	waves, table := frequencies(temperature, width/4), make([]float32, (prefix+rows*cols)*width)
-	for k := range rows * cols {
-		out := table[(prefix+k)*width:]
+func newSinCos2D(scope *model.Scope, c Config) Encoder {
+	temperature := 10000.
+	readSettings(scope, setting.Number(ParamSinCos2DTemperature, &temperature, minTheta, math.MaxFloat32,
+		"the temperature of the frequencies: the longest wave has a period of nearly 2π times as many patches"))
+	waves, flat := frequencies(temperature, c.Width/4), make([]float32, c.Positions()*c.Width)
+	for k := range c.Rows * c.Cols {
+		x, y := c.patch(k)
+		out := flat[(c.placed()+k)*c.Width:]
 		for j, w := range waves {
-			sinX, cosX := math.Sincos(float64(k%cols) * w)
-			sinY, cosY := math.Sincos(float64(k/cols) * w)
+			sinX, cosX := math.Sincos(x * w)
+			sinY, cosY := math.Sincos(y * w)
 			for i, value := range [4]float64{sinX, cosX, sinY, cosY} {
 				out[i*len(waves)+j] = float32(value)
 			}
 		}
 	}
-	return table
+	return constantTable("sincos2d", c, flat)
 }
 
-// newSinCos2D is sinCos2D as a constant of the graph.
-func newSinCos2D(scope *model.Scope, c Config) Encoder {
-	temperature := 10000.
-	readSettings(scope, setting.Number(ParamSinCos2DTemperature, &temperature, minTheta, math.MaxFloat32,
-		"the temperature of the "+
-			"frequencies: the longest wave has a period of nearly 2π times as many patches"))
-	rows := tensors.FromFlatDataAndDimensions(
-		sinCos2D(temperature, c.Rows, c.Cols, c.placed(), c.Width), c.Positions(), c.Width)
-	return &table{name: "sincos2d", rows: func(g *Graph) *Node { return Const(g, rows) }}
+// constantTable is a table without variables, flat [Positions, width].
+func constantTable(name string, c Config, flat []float32) Encoder {
+	rows := tensors.FromFlatDataAndDimensions(flat, c.Positions(), c.Width)
+	return &table{name: name, rows: func(g *Graph) *Node { return Const(g, rows) }}
 }
 
 // newSinusoidal1D is the fixed table of the Transformer (https://arxiv.org/abs/1706.03762, 3.5) over the position p of
@@ -68,6 +67,5 @@ func newSinusoidal1D(_ *model.Scope, c Config) Encoder {
 			flat[p*c.Width+i] = float32(value)
 		}
 	}
-	rows := tensors.FromFlatDataAndDimensions(flat, c.Positions(), c.Width)
-	return &table{name: "sinusoidal1d", rows: func(g *Graph) *Node { return Const(g, rows) }}
+	return constantTable("sinusoidal1d", c, flat)
 }

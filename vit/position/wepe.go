@@ -28,17 +28,18 @@ func wepeSettings(lacks ...[]string) []string {
 	return slices.DeleteFunc(wepe.Params(), func(name string) bool { return slices.Contains(all, name) })
 }
 
-// newWePE returns the constructor of the Weierstrass encoding in a form, from the hyperparameters of the scope. The
+// wepeRow is the row of the additive encoding of package wepe in a form, from the hyperparameters of the scope. The
 // form is not one of them: the name of the encoding decides it alone.
-func newWePE(form func(*wepe.Config) *wepe.Config) func(*model.Scope, Config) Encoder {
-	return func(scope *model.Scope, c Config) Encoder {
+func wepeRow(name, doc, variables string, form func(*wepe.Config) *wepe.Config, lacks ...[]string) Spec {
+	create := func(scope *model.Scope, c Config) Encoder {
 		config := wepe.New(scope, c.Rows, c.Cols, c.Width).WithPrefix(c.placed())
 		return form(config).FromScope().Build()
 	}
+	return Spec{Name: name, Doc: doc, Variables: []string{variables}, Params: wepeSettings(lacks...),
+		TrainedGrid: wepeTrainedGrid, Kind: Additive, New: create}
 }
 
-func published(c *wepe.Config) *wepe.Config { return c }
-
+func published(c *wepe.Config) *wepe.Config   { return c }
 func sphereTable(c *wepe.Config) *wepe.Config { return c.OnSphere().WithTable() }
 
 // newWePEBias configures the bias of relative positions from the same hyperparameters.
@@ -80,14 +81,12 @@ func newHybrid(scope *model.Scope, c Config) Encoder {
 		blendSphere))
 	config := wepe.New(scope, c.Rows, c.Cols, c.Width)
 	if blend == blendSphere {
-		config = config.OnSphere()
+		config.OnSphere()
 	}
-	config = config.FromScope()
-	var patches wepe.Encoder
+	patches := config.FromScope().Build
 	if blend == blendSurrogate {
-		patches = config.Surrogate()
-	} else {
-		patches = config.Build()
+		patches = config.Surrogate
 	}
-	return config.WithPrefix(c.placed()).Hybrid(rows, patches)
+	encoding := patches() // without the prefix
+	return config.WithPrefix(c.placed()).Hybrid(rows, encoding)
 }
