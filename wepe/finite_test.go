@@ -5,6 +5,7 @@ package wepe
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,12 +19,7 @@ import (
 )
 
 func finite(values []float64) bool {
-	for _, v := range values {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(values, func(v float64) bool { return math.IsNaN(v - v) })
 }
 
 // withGradients returns nodes of float32 and the gradients of their sum, weighted by ramps, by all trainable variables.

@@ -15,6 +15,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
+	"gonum.org/v1/gonum/stat"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
@@ -141,13 +142,7 @@ func TestHeadTokensAreNormalizedWithTorchsEpsilonWhateverTheModels(t *testing.T)
 	var want []float64
 	for at := 0; at < len(got[0]); at += size {
 		x := got[0][at : at+size]
-		var mean, variance float64
-		for _, v := range x {
-			mean += v / float64(size)
-		}
-		for _, v := range x {
-			variance += (v - mean) * (v - mean) / float64(size)
-		}
+		mean, variance := stat.PopMeanVariance(x, nil)
 		for _, v := range x {
 			want = append(want, (v-mean)/math.Sqrt(variance+epsilon))
 		}

@@ -5,7 +5,6 @@ package position_test
 import (
 	"fmt"
 	"math"
-	"math/cmplx"
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
@@ -18,84 +17,31 @@ import (
 )
 
 // GoMLX's own attention, with the axial rotation and the distance bias of this package for 3×5 patches after a class
-// token, and the same computed naively.
+// token, and the same step by step.
 func ExampleQK() {
-	const rows, cols, prefix, heads, headDim, width = 3, 5, 1, 2, 8, 16
-	const tokens = prefix + rows*cols
-	store := model.NewStore()
-	store.SetParam("/"+model.ParamInitialSeed, int64(3))
-	x := make([]float32, tokens*width)
-	for i := range x {
-		x[i] = float32(math.Sin(float64(i)))
-	}
-	exec := model.MustNewExec(gomlxtest.Backend(), store, func(scope *model.Scope, x *Node) *Node {
+	const tokens, heads, headDim, width = 16, 2, 8, 16
+	exec := model.MustNewExec(gomlxtest.Backend(), model.NewStore(), func(scope *model.Scope, x *Node) *Node {
 		encoder := position.New("rope-axial+alibi2d", scope.In("position"), position.Config{
-			Grid: position.Grid{Rows: rows, Cols: cols, Prefix: prefix}, Width: width, Heads: heads})
+			Grid: position.Grid{Rows: 3, Cols: 5, Prefix: 1}, Width: width, Heads: heads})
 		biaser, _ := position.As[position.Biaser](encoder)
-		return attention.SelfAttention(scope.In("attention"), x, heads, headDim).UseProjectionBias(false).
-			WithPositionalEncoder(position.QK(encoder, 0)).
-			WithAttentionBias(InsertAxes(biaser.Bias(x.Graph(), 0), 0)).Done()
-	})
-	got := tensors.MustCopyFlatData[float32](exec.MustCall(tensors.FromFlatDataAndDimensions(x, 1, tokens, width))[0])
+		bias := InsertAxes(biaser.Bias(x.Graph(), 0), 0) // [1, heads, tokens, tokens]
+		y := attention.SelfAttention(scope.In("attention"), x, heads, headDim).UseProjectionBias(false).
+			WithPositionalEncoder(position.QK(encoder, 0)).WithAttentionBias(bias).Done() // [1, tokens, width]
 
-	weights := func(name string) []float32 {
-		variable := store.GetVariable("/attention/MultiHeadAttention/" + name + "/dense/weights")
-		return tensors.MustCopyFlatData[float32](variable.MustValue())
-	}
-	project := func(x []float32, name string) []float32 { // rows of x times a matrix [width, width]
-		y, w := make([]float32, len(x)), weights(name)
-		for i := range y {
-			for k := range width {
-				y[i] += x[i/width*width+k] * w[k*width+i%width]
-			}
+		project := func(x *Node, name string) *Node {
+			weights := scope.Store().GetVariable("/attention/MultiHeadAttention/" + name + "/dense/weights")
+			y := MatMul(Reshape(x, tokens, width), Reshape(weights.NodeValue(x.Graph()), width, width))
+			return Reshape(y, 1, tokens, heads, headDim)
 		}
-		return y
-	}
-	rotated := func(x []float32) []float32 { // rope-vit: pairs by the column, then pairs by the row, θ = 100
-		for i := 0; i < len(x); i += 2 {
-			patch, pair := i/width-prefix, i%headDim/2
-			if patch < 0 {
-				continue
-			}
-			at := []int{patch % cols, patch / cols}[pair/(headDim/4)]
-			angle := float64(at) * math.Pow(100, -float64(pair%(headDim/4))/(headDim/4))
-			turned := complex(float64(x[i]), float64(x[i+1])) * cmplx.Exp(complex(0, angle))
-			x[i], x[i+1] = float32(real(turned)), float32(imag(turned))
-		}
-		return x
-	}
-	bias := func(query, key, head int) float64 { // CROMA: slopes 2^-4 and 2^-8 times the distance in patches
-		a, b := query-prefix, key-prefix
-		if min(a, b) < 0 {
-			return 0
-		}
-		return -math.Exp2(-4*float64(head+1)) * math.Hypot(float64(a/cols-b/cols), float64(a%cols-b%cols))
-	}
-	q, k, v := rotated(project(x, "query")), rotated(project(x, "key")), project(x, "value")
-	mixed := make([]float32, len(x))
-	for query := range tokens {
-		for head := range heads {
-			scores, sum := make([]float64, tokens), 0.0
-			for key := range tokens {
-				for c := head * headDim; c < (head+1)*headDim; c++ {
-					scores[key] += float64(q[query*width+c]*k[key*width+c]) / math.Sqrt(headDim)
-				}
-				scores[key] = math.Exp(scores[key] + bias(query, key, head))
-				sum += scores[key]
-			}
-			for key := range tokens {
-				for c := head * headDim; c < (head+1)*headDim; c++ {
-					mixed[query*width+c] += float32(scores[key]/sum) * v[key*width+c]
-				}
-			}
-		}
-	}
-	worst := 0.0
-	for i, want := range project(mixed, "output") {
-		worst = max(worst, math.Abs(float64(got[i]-want)))
-	}
-	fmt.Println(len(got) == tokens*width, worst < 1e-5)
-	// Output: true true
+		rotator, _ := position.As[position.Rotator](encoder)
+		q, k := rotator.Block(0).EncodeQK(project(x, "query"), project(x, "key"), nil, 1)
+		scores := Add(MulScalar(Einsum("bqhd,bkhd->bhqk", q, k), 1/math.Sqrt(headDim)), bias)
+		mixed := Einsum("bhqk,bkhd->bqhd", Softmax(scores, -1), project(x, "value"))
+		return ReduceAllMax(Abs(Sub(y, Reshape(project(mixed, "output"), 1, tokens, width))))
+	})
+	worst := exec.MustCall(gomlxtest.Noise(1, tokens, width))[0].Value().(float32)
+	fmt.Println(worst < 1e-5)
+	// Output: true
 }
 
 // columns is a position encoding of another module: it adds a learned vector times the column of the patch to its

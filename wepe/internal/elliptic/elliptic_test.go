@@ -5,6 +5,7 @@ package elliptic
 import (
 	"math"
 	"math/cmplx"
+	"slices"
 	"testing"
 
 	"github.com/gomlx/compute/dtypes"
@@ -160,19 +161,8 @@ func evaluate(t *testing.T, exec *Exec, dtype dtypes.DType, inputs []float64) []
 	args := make([]any, len(inputs))
 	for i, v := range inputs {
 		args[i] = v
-		if dtype == dtypes.Float32 {
-			args[i] = float32(v)
-		}
 	}
-	outputs, err := exec.Call(args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	values := make([]float64, len(outputs))
-	for i, output := range outputs {
-		values[i] = gomlxtest.Values(t, output)[0]
-	}
-	return values
+	return slices.Concat(call(t, exec, dtype, args...)...)
 }
 
 // nearest reduces x by multiples of the period 2·half.

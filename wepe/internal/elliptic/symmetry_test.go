@@ -12,6 +12,7 @@ import (
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
@@ -59,13 +60,7 @@ func patchesUpTo(n int, lattice [3]float64) (z []complex128) {
 // withWeights returns the parts of f at many points and the gradients of the weighted sum of each; the weights are the
 // last input.
 func (f function) withWeights(in []*Node) []*Node {
-	inputs, weights := in[:6], in[6]
-	out := f.build(inputs)
-	unused := ReduceAllSum(MulScalar(Stack(inputs[2:], 0), 0)) // a function need not depend on all
-	for _, part := range slices.Clone(out) {
-		out = append(out, Gradient(Add(unused, ReduceAllSum(Mul(part, weights))), inputs...)...)
-	}
-	return out
+	return f.withSlopes(func(part *Node) *Node { return Mul(part, in[6]) })(in[:6])
 }
 
 // anywhere are points up to two cells away from 0, where z itself has lost two digits.
@@ -244,32 +239,26 @@ func callAt(t *testing.T, exec *Exec, dtype dtypes.DType, points [][]float64, we
 	for _, v := range points[0][2:] {
 		args = append(args, v)
 	}
-	args = append(args, weights)
-	if dtype == dtypes.Float32 {
-		for i, arg := range args {
-			switch v := arg.(type) {
-			case float64:
+	return call(t, exec, dtype, append(args, weights)...)
+}
+
+// call runs a program on numbers and lists of them, rounded to the type.
+func call(t *testing.T, exec *Exec, dtype dtypes.DType, args ...any) (values [][]float64) {
+	t.Helper()
+	for i, arg := range args {
+		switch v := arg.(type) {
+		case float64:
+			if dtype == dtypes.Float32 {
 				args[i] = float32(v)
-			case []float64:
-				args[i] = rounded32(v)
+			}
+		case []float64:
+			if dtype == dtypes.Float32 {
+				args[i] = fixtures.Tensor{Data: v}.Float32()
 			}
 		}
 	}
-	outputs, err := exec.Call(args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	values := make([][]float64, len(outputs))
-	for i, output := range outputs {
-		values[i] = gomlxtest.Values(t, output)
+	for _, output := range gomlxtest.Must(exec.Call(args...))(t) {
+		values = append(values, gomlxtest.Values(t, output))
 	}
 	return values
-}
-
-func rounded32(x []float64) []float32 {
-	out := make([]float32, len(x))
-	for i, v := range x {
-		out[i] = float32(v)
-	}
-	return out
 }
