@@ -78,7 +78,7 @@ type Recipe struct {
 	Interpolation string `json:"interpolation,omitempty"` // kernel for pretrained positions; "" for the source's own
 	ZeroHead      bool   `json:"zero_head,omitempty"`     // initialize a new head with zeros, also from scratch
 	// LoRA is the rank of adapters on query, key, value and output of every attention, with LoRAMLP of the MLPs too, which
-	// are trained in place of the backbone (weight.LowRank, alpha = rank). Evaluations, checkpoints and exports contain
+	// are trained in place of the backbone (weight.Adapt, alpha = rank). Evaluations, checkpoints and exports contain
 	// their sum.
 	LoRA    int  `json:"lora,omitempty"`
 	LoRAMLP bool `json:"lora_mlp,omitempty"` // adapters on the MLPs too

@@ -118,13 +118,8 @@ var variants = []struct {
 	name                        string
 	width, depth, heads, mlpDim int
 }{
-	{"N", 64, 4, 4, 256},
-	{"M", 128, 6, 4, 512},
-	{"Ti", 192, 12, 3, 768},
-	{"S", 384, 12, 6, 1536},
-	{"B", 768, 12, 12, 3072},
-	{"L", 1024, 24, 16, 4096},
-	{"H", 1280, 32, 16, 5120},
+	{"N", 64, 4, 4, 256}, {"M", 128, 6, 4, 512}, {"Ti", 192, 12, 3, 768}, {"S", 384, 12, 6, 1536},
+	{"B", 768, 12, 12, 3072}, {"L", 1024, 24, 16, 4096}, {"H", 1280, 32, 16, 5120},
 }
 
 // Variant returns the configuration of a model name, size "/" patch size, as in "Ti/16" or "H/14": 224×224 images,
@@ -136,11 +131,8 @@ func Variant(name string) (Config, error) {
 	for _, v := range variants {
 		names = append(names, v.name)
 		if v.name == size && err == nil && patchSize > 0 {
-			return Config{
-				ImageRows: 224, ImageCols: 224, PatchSize: patchSize,
-				Width: v.width, Depth: v.depth, Heads: v.heads, MLPDim: v.mlpDim,
-				Classes: 1000,
-			}.Resolve()
+			return Config{ImageRows: 224, ImageCols: 224, PatchSize: patchSize, Width: v.width, Depth: v.depth,
+				Heads: v.heads, MLPDim: v.mlpDim, Classes: 1000}.Resolve()
 		}
 	}
 	return Config{}, fmt.Errorf("vit: unknown model %q: want SIZE/PATCH with SIZE one of %s, as in Ti/16",

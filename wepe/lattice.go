@@ -28,11 +28,9 @@ type lattice struct {
 func newLattice(c Config, scope *model.Scope) lattice {
 	c.refuseOtherForm(scope)
 	l := lattice{
-		config: c,
-		scope:  scope,
-		omega3: scalarVariable(scope, nameOmega3, softplusInverse(c.omega3), c.learnLattice),
-		alphaScale: scalarVariable(scope, nameAlphaScale, c.mode.rawAlphaScale(c.alphaScale),
-			c.learnAlphaScale),
+		config: c, scope: scope,
+		omega3:     scalarVariable(scope, nameOmega3, softplusInverse(c.omega3), c.learnLattice),
+		alphaScale: scalarVariable(scope, nameAlphaScale, c.mode.rawAlphaScale(c.alphaScale), c.learnAlphaScale),
 	}
 	if c.omega3Re != 0 {
 		l.omega3Re = scalarVariable(scope, nameOmega3Re, c.omega3Re, false)
@@ -45,6 +43,7 @@ func newLattice(c Config, scope *model.Scope) lattice {
 type view struct {
 	z, omega3          ComplexNode // Re ω3 is nil on a rectangular lattice
 	omega1, alphaScale *Node
+	poles              *Node          // half the distance of poles along the imaginary axis of a rectangular lattice
 	basis              elliptic.Basis // of ℘
 }
 
@@ -61,16 +60,16 @@ func (l *lattice) scalars(g *Graph, n int) (v view) {
 	each = kernel.Unstack(kernel.Once(BroadcastToDims(Stack(each, 0), len(each), n))[0])
 
 	v.omega1, v.omega3.Im, v.alphaScale = BroadcastToDims(omega1, n), each[0], each[1]
-	switch {
-	case l.omega3Re != nil:
+	if l.omega3Re != nil {
 		v.omega3.Re = each[2]
 		v.basis = elliptic.Basis{A: ComplexNode{Re: each[3], Im: each[4]}, B: ComplexNode{Re: each[5], Im: each[6]},
 			Oblique: true}
-	case c.mode == release:
-		v.basis = elliptic.Rectangle(v.omega1, v.omega1)
-	default:
-		v.basis = elliptic.Rectangle(v.omega1, v.omega3.Im)
+		return v
 	}
+	if v.poles = v.omega3.Im; c.mode == release {
+		v.poles = v.omega1
+	}
+	v.basis = elliptic.Rectangle(v.omega1, v.poles)
 	return v
 }
 
@@ -158,13 +157,10 @@ func (l *lattice) featuresAt(g *Graph, x, y []float64) *Node {
 
 // values returns ℘ and ℘′.
 func (l *lattice) values(v view) (p, pPrime ComplexNode) {
-	switch {
-	case l.config.evaluation != evaluateSum:
-		return elliptic.P(v.z, v.basis)
-	case l.config.mode == release:
-		return l.config.sum.P(v.z, v.omega1, v.omega1)
+	if l.config.evaluation == evaluateSum {
+		return l.config.sum.P(v.z, v.omega1, v.poles)
 	}
-	return l.config.sum.P(v.z, v.omega1, v.omega3.Im)
+	return elliptic.P(v.z, v.basis)
 }
 
 // onSphere returns S(α_scale·w) and S(α_scale·w′) of each view, (14.22).

@@ -101,10 +101,10 @@ func (t hostTable) node() func(x, y float64) []float64 {
 			return append(point[:], prime[:]...)
 		}
 	}
-	regular := newRegularPart(t.lattice)
+	regular := regularPart(t.lattice)
 	return func(x, y float64) []float64 {
 		nearest := [2]float64{math.Ceil(x - 0.5), math.Ceil(y - 0.5)} // one of t.poles()
-		p, pPrime := regular.at(t.at(x-nearest[0], y-nearest[1]))
+		p, pPrime := regular(t.at(x-nearest[0], y-nearest[1]))
 		for _, pole := range t.poles() {
 			if nearest != pole {
 				q, qPrime := principalPartAt(t.at(x-pole[0], y-pole[1]), 0)
@@ -198,36 +198,24 @@ func principalPartAt(z complex128, radius float64) (p, pPrime complex128) {
 	return inv * inv, -2 * inv * inv * inv
 }
 
-// regularPart evaluates ℘(z) - 1/z² and ℘′(z) + 2/z³.
-type regularPart struct {
-	lattice weierstrass.Lattice
-	series  []float64 // of ℘ - 1/z² in z², from z² on
-	radius  float64   // series is used for |z| below it
-}
-
-func newRegularPart(lattice weierstrass.Lattice) regularPart {
-	inv := lattice.Invariants()
-	return regularPart{
-		lattice: lattice,
-		// The series converges up to the next lattice point, four times the radius in which it is used: term n is of the
-		// order 16⁻ⁿ.
-		series: elliptic.LaurentSeries(inv.G2, inv.G3, 15),
-		radius: shorter(lattice) / 2,
+// regularPart returns ℘(z) - 1/z² and ℘′(z) + 2/z³. The series of the first in z², from z² on, converges up to the next
+// lattice point, four times the radius in which it is used: term n is of the order 16⁻ⁿ.
+func regularPart(lattice weierstrass.Lattice) func(z complex128) (p, pPrime complex128) {
+	inv, radius := lattice.Invariants(), shorter(lattice)/2
+	series := elliptic.LaurentSeries(inv.G2, inv.G3, 15)
+	return func(z complex128) (p, pPrime complex128) {
+		if cmplx.Abs(z) >= radius {
+			p, pPrime = lattice.Eval(z)
+			q, qPrime := principalPartAt(z, 0)
+			return p - q, pPrime - qPrime
+		}
+		w := z * z
+		for j, c := range slices.Backward(series) { // Σ c_j w^{j+1} and its derivative by z, 2z Σ (j+1) c_j w^j
+			p = p*w + complex(c, 0)
+			pPrime = pPrime*w + complex(float64(j+1)*c, 0)
+		}
+		return p * w, 2 * z * pPrime
 	}
-}
-
-func (r regularPart) at(z complex128) (p, pPrime complex128) {
-	if cmplx.Abs(z) >= r.radius {
-		p, pPrime = r.lattice.Eval(z)
-		q, qPrime := principalPartAt(z, 0)
-		return p - q, pPrime - qPrime
-	}
-	w := z * z
-	for j, c := range slices.Backward(r.series) { // Σ c_j w^{j+1} and its derivative by z, 2z Σ (j+1) c_j w^j
-		p = p*w + complex(c, 0)
-		pPrime = pPrime*w + complex(float64(j+1)*c, 0)
-	}
-	return p * w, 2 * z * pPrime
 }
 
 func (t hostTable) String() string {

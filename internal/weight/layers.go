@@ -27,8 +27,8 @@ func NewLinear(scope *model.Scope, in, out int, weights, biases Fill) Linear {
 	return l
 }
 
-// Apply is x·weights + biases on the last axis, computed in the type of x from float32 variables, with the adapter of
-// LowRank if there is one.
+// Apply is x·weights + biases on the last axis, computed in the type of x from float32 variables, with the adapter
+// of Adapt if there is one.
 func (l Linear) Apply(x *Node) *Node {
 	g := x.Graph()
 	var b *Node

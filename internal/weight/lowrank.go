@@ -20,18 +20,10 @@ import (
 // LowRankRoot is the scope of all low-rank factors in a store, outside of the models.
 const LowRankRoot = "/lora"
 
-// LowRank creates the factors of a low-rank adapter (LoRA, Hu et al. 2021, https://arxiv.org/abs/2106.09685) of a
-// matrix W [in, out]: a model computes x·W + x·A·B. A [in, rank] is uniform in ±1/√in, as in peft, and B
-// [rank, out] is zero.
-func LowRank(store *model.Store, w *model.Variable, rank int) {
-	in, out := w.Shape().Dim(0), w.Shape().Dim(1)
-	scope := store.Scope(LowRankRoot + w.Path())
-	Float32(scope, "a", Uniform(1/math.Sqrt(float64(in))), in, rank)
-	Float32(scope, "b", Constant(0), rank, out)
-}
-
-// Adapt creates adapters of a rank for the matrices of the attention of every block of the model in a scope, with mlp of
-// the MLPs too. Below the root, averages and moments of the matrices are deeper, and get none.
+// Adapt creates low-rank adapters (LoRA, Hu et al. 2021, https://arxiv.org/abs/2106.09685) for the matrices of the
+// attention of every block of the model in a scope, with mlp of the MLPs too. Of a matrix W [in, out] the model computes
+// x·W + x·A·B. A [in, rank] is uniform in ±1/√in, as in peft, and B [rank, out] is zero. Below the root, averages and
+// moments of the matrices are deeper, and get none.
 func Adapt(scope *model.Scope, rank int, mlp bool) error {
 	adapted, root := false, strings.TrimSuffix(scope.Scope(), model.ScopeSeparator)+model.ScopeSeparator
 	for _, v := range slices.Collect(scope.Store().IterVariables()) {
@@ -39,7 +31,9 @@ func Adapt(scope *model.Scope, rank int, mlp bool) error {
 		inAttention, _ := path.Match("block_*/attention/*/weights", name)
 		inMLP, _ := path.Match("block_*/mlp/*/weights", name)
 		if below && v.Shape().Rank() == 2 && (inAttention || inMLP && mlp) { // no convolutions
-			LowRank(scope.Store(), v, rank)
+			in, factors := v.Shape().Dim(0), scope.Store().Scope(LowRankRoot+v.Path())
+			Float32(factors, "a", Uniform(1/math.Sqrt(float64(in))), in, rank)
+			Float32(factors, "b", Constant(0), rank, v.Shape().Dim(1))
 			adapted = true
 		}
 	}
@@ -49,23 +43,16 @@ func Adapt(scope *model.Scope, rank int, mlp bool) error {
 	return nil
 }
 
-// factors returns A and B of a matrix as values of a graph, nil if it has none.
-func factors(store *model.Store, w *model.Variable, g *Graph) (a, b *Node) {
-	scope := store.Scope(LowRankRoot + w.Path())
-	if v := scope.GetVariable("a"); v != nil {
-		return v.NodeValue(g), scope.GetVariable("b").NodeValue(g)
-	}
-	return nil, nil
-}
-
-// adapted adds x·A·B to y = x·W + b.
+// adapted adds x·A·B to y = x·W + b, if W has an adapter.
 func adapted(store *model.Store, w *model.Variable, x, y *Node) *Node {
-	a, b := factors(store, w, x.Graph())
-	if a == nil {
+	scope := store.Scope(LowRankRoot + w.Path())
+	if scope.GetVariable("a") == nil {
 		return y
 	}
-	low := kernel.Dense(x, ConvertDType(a, x.DType()), nil) // [..., rank]
-	return Add(y, kernel.Dense(low, ConvertDType(b, x.DType()), nil))
+	for _, factor := range []string{"a", "b"} { // x [..., rank] between them
+		x = kernel.Dense(x, ConvertDType(scope.GetVariable(factor).NodeValue(x.Graph()), x.DType()), nil)
+	}
+	return Add(y, x)
 }
 
 // Merge sets every adapted matrix for whose path adds holds, nil for all, to W + A·B, and each B to zero: programs may

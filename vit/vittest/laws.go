@@ -85,12 +85,7 @@ func (l laws) config() vit.Config {
 }
 
 // build runs a graph on the model scope of a store.
-func build(
-	t *testing.T,
-	store *model.Store,
-	of func(scope *model.Scope, in []*Node) []*Node,
-	inputs ...any,
-) [][]float64 {
+func build(t *testing.T, store *model.Store, of func(scope *model.Scope, in []*Node) []*Node, inputs ...any) [][]float64 {
 	t.Helper()
 	return gomlxtest.RunModel(t, store, func(scope *model.Scope, in []*Node) []*Node {
 		return of(scope.In("vit"), in)
@@ -101,6 +96,10 @@ func build(
 func part[T any](c vit.Config, scope *model.Scope) T {
 	e, _ := position.As[T](c.Encoder(scope))
 	return e
+}
+
+func finite(values []float64) bool {
+	return !slices.ContainsFunc(values, func(x float64) bool { return math.IsNaN(x - x) })
 }
 
 func noise(c vit.Config) *tensors.Tensor {
@@ -203,7 +202,7 @@ func (l laws) gradient(t *testing.T) {
 		return Gradient(loss, of...)
 	}, noise(c))
 	for i, gradient := range gradients {
-		if slices.ContainsFunc(gradient, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }) {
+		if !finite(gradient) {
 			t.Errorf("the gradient of %s is not finite", names[i])
 		}
 		if !slices.ContainsFunc(gradient, func(x float64) bool { return x != 0 }) {
@@ -304,7 +303,7 @@ func (l laws) repeated(t *testing.T) {
 		rows := build(t, gomlxtest.Seeded(t, 5), func(scope *model.Scope, in []*Node) []*Node {
 			return []*Node{part[position.Repeater](c, scope).Repeat(in[0].Graph(), block)}
 		}, float32(0))[0]
-		if len(rows) != c.Tokens()*c.Width || slices.ContainsFunc(rows, func(x float64) bool { return math.IsNaN(x - x) }) {
+		if len(rows) != c.Tokens()*c.Width || !finite(rows) {
 			t.Errorf("block %d: %d numbers, want [%d, %d], all finite", block, len(rows), c.Tokens(), c.Width)
 		}
 	}
@@ -348,7 +347,7 @@ func (l laws) bias(t *testing.T) {
 		if len(bias) != c.Heads*c.Tokens()*c.Tokens() {
 			t.Errorf("block %d: %d numbers, want [%d, %d, %d]", block, len(bias), c.Heads, c.Tokens(), c.Tokens())
 		}
-		if slices.ContainsFunc(bias, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }) {
+		if !finite(bias) {
 			t.Errorf("block %d: the bias is not finite", block)
 		}
 	}

@@ -7,31 +7,16 @@ import (
 	"math/cmplx"
 )
 
-// Method
+// Method. Equation numbers refer to docs/mathematics.md.
 //
-// Equation numbers refer to docs/mathematics.md.
+// z is moved to |Re z| ≤ ω1, |Im z| ≤ ω3′ by an exact remainder on each axis (1.13), in an oblique lattice to the cell of
+// the reduced basis. Rows of the lattice along its shortest period 2a then sum in closed form, (2.2) and (2.3) with
+// τ = b/a, k = π/(2a) and a_n = kz − nπτ; k is real or imaginary in a rectangle, so that no product rounds more than a
+// real one. The rows left out contribute less than 4 exp(−π(2N+1) Im τ) of max(|℘|, e1−e3); N = 6 in a square, falling
+// to 0 beyond τ = 12i, brings that below 2⁻⁵³ (2.5). Far rows are added first, the row nearest to z last.
 //
-// 1. Reduction. z is moved to |Re z| ≤ ω1, |Im z| ≤ ω3′ by an exact remainder on each axis (1.13), in an oblique
-//    lattice to the cell of the reduced basis.
-//
-// 2. Rows. A whole row of the lattice sums in closed form. Along the shortest period 2a, with τ = b/a, k = π/(2a) and
-//    a_n = kz − nπτ
-//
-//	℘  = k² [ −1/3 + Σ_{|n|≤N} csc² a_n − 2 Σ_{1≤n≤N} csc² nπτ ]    (2.2), DLMF 23.8.3 and 23.8.5
-//	℘′ = −2k³ Σ_{|n|≤N} csc² a_n cot a_n                            (2.3)
-//
-//    k is real or imaginary in a rectangle, so that no product rounds more than a real one. The rows left out
-//    contribute less than 4 exp(−π(2N+1) Im τ) of max(|℘|, e1−e3); N = 6 in a square, falling to 0 beyond τ = 12i,
-//    brings that below 2⁻⁵³ (2.5). Far rows are added first, the row nearest to z last.
-//
-// 3. csc² and cot. With E = exp(−|b|), S and C the hyperbolic sine and cosine of b times E (S through expm1),
-//    D = sin²a E² + S², p = sin a C/D, q = −cos a S/D:
-//
-//	csc²(a+ib) = E² [(p−q)(p+q) + 2ipq]                              (2.8)
-//	cot(a+ib)  = [sin a cos a E² − iSC] / D                          (2.9)
-//
-//    Nothing overflows in far rows, and no two large numbers are subtracted: p−q and p+q are where csc² vanishes, and
-//    D is a sum of squares, so all digits survive next to the pole a = b = 0.
+// csc² and cot are (2.6) to (2.9). Nothing overflows in far rows, and no two large numbers are subtracted: p−q and p+q
+// are where csc² vanishes, and D is a sum of squares, so all digits survive next to the pole a = b = 0.
 //
 // Error: at most 7·2⁻⁵³ (|℘| + e1 − e3) for ℘ and 7·2⁻⁵³ (|℘′| + (e1−e3)^{3/2}) for ℘′ on the 432 reference points
 // (periods ratio 1/4 to 4, down to 1e-6 from poles, up to 5 cells away). The floor is needed because ℘ has zeros and

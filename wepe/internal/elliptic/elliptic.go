@@ -10,22 +10,17 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 )
 
-// The exact evaluation.
+// The exact evaluation. Equation numbers refer to docs/mathematics.md.
 //
-// Method. Equation numbers refer to docs/mathematics.md. Summing the lattice along a short period 2a first gives a sum
-// over its rows, (2.2) and (2.3), for any half-periods a, b with τ = b/a,
+// Summing the lattice along a short period 2a first gives a sum over its rows, (2.2) and (2.3), for any half-periods a,
+// b with τ = b/a, k = π/(2a), a_n = kz - nπτ and
 //
-//	℘(z)  = k² [ c(τ) + Σ csc² a_n ],   a_n = kz - nπτ,   k = π/(2a),   c(τ) = -1/3 - 2 Σ_{n>=1} csc²(nπτ)
-//	℘′(z) = -2 k³ Σ csc² a_n cot a_n
+//	℘(z) = k² [ c(τ) + Σ csc² a_n ],   c(τ) = -1/3 - 2 Σ_{n>=1} csc²(nπτ)
 //
 // Terms of the rows decay as exp(-π (2n-1) Im τ), so a constant number of rows suffices for every lattice with a
 // reduced basis, see basis.go. A row other than the central one is evaluated through q = exp(±2 i a_n), |q| < 1, with
-// the sign of Im a_n, (2.10) and (2.11),
-//
-//	csc² a = -4 q/(1-q)²,   cot a = ∓i (1+q)/(1-q),
-//
-// which are Euler's formulas for sin a and cos a: nothing overflows in far rows. The central row contains the pole, and
-// the sign of Im a may depend on rounding there: it uses (2.8), see central. Gradients are written out in cell.go.
+// the sign of Im a_n, (2.10) and (2.11): nothing overflows in far rows. The central row contains the pole, and the sign
+// of Im a may depend on rounding there: it uses (2.8), see central. Gradients are written out in cell.go.
 //
 // No branch depends on a rounding error. XLA recomputes cheap intermediate results at each use, rounded differently, so
 // that a comparison of two nearly equal numbers may hold in one place and fail in another. The sign of Im a is
