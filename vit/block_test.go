@@ -190,7 +190,7 @@ func TestFusedAttentionIsForBfloat16WithoutABiasWeightsAndDropout(t *testing.T) 
 	} {
 		backend := withFused{gomlxtest.Backend(), !of.plain}
 		c.AttentionDropout = map[bool]float64{true: 0.5}[of.drops]
-		out, err := model.CallOnceN(backend, gomlxtest.Seeded(t, 5), func(s *model.Scope, in []*Node) []*Node {
+		out := gomlxtest.Must(model.CallOnceN(backend, gomlxtest.Seeded(t, 5), func(s *model.Scope, in []*Node) []*Node {
 			g, q := in[0].Graph(), in[0]
 			s.Store().SetTraining(g, of.training)
 			if !of.float32 {
@@ -207,10 +207,7 @@ func TestFusedAttentionIsForBfloat16WithoutABiasWeightsAndDropout(t *testing.T) 
 			in32 := ConvertDType(q, dtypes.Float32)
 			exact, _ := c.attend(s, in32, MulScalar(in32, 2), MulScalar(in32, 3), nil, true)
 			return []*Node{ConvertDType(mixed, dtypes.Float32), exact}
-		}, gomlxtest.Noise(2, 5, c.Heads, c.headDim()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		}, gomlxtest.Noise(2, 5, c.Heads, c.headDim())))(t)
 		if dropped := of.drops && of.training; !dropped {
 			gomlxtest.Near(t, name, gomlxtest.Values(t, out[0]), gomlxtest.Values(t, out[1]), 0.03)
 		}
@@ -373,9 +370,7 @@ func TestEncodingsAreComputedInFloat32InsideABfloat16Model(t *testing.T) {
 		for _, path := range []string{"patch/weights", "patch/biases", "class"} {
 			v := store.GetVariable("/vit/" + path)
 			zeros := tensors.FromFlatDataAndDimensions(make([]float32, v.Shape().Size()), v.Shape().Dimensions...)
-			if err := v.SetValue(zeros); err != nil {
-				t.Fatal(err)
-			}
+			gomlxtest.NoError(t, v.SetValue(zeros))
 		}
 		half := c
 		half.DType = "bfloat16"

@@ -28,9 +28,7 @@ func trained(t *testing.T, c Config, params ...map[string]any) *model.Store {
 	}
 	variables(t, store, c)
 	gomlxtest.Stirred(t, store)
-	if _, err := store.CreateVariable("/adamw/first/vit/class", tensors.FromScalar(float32(1))); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.Must(store.CreateVariable("/adamw/first/vit/class", tensors.FromScalar(float32(1))))(t)
 	return store
 }
 
@@ -82,15 +80,11 @@ func TestFold_keeps_the_logits_of_every_form(t *testing.T) {
 		}
 		c := small(of.label, poolClass)
 		store := trained(t, c, of.params)
-		if _, err := store.CreateVariable("/vit/position/of_none", tensors.FromScalar(float32(1))); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.Must(store.CreateVariable("/vit/position/of_none", tensors.FromScalar(float32(1))))(t)
 		gomlxtest.NoError(t, weight.Adapt(store.Scope("/vit"), 3, true))
 		gomlxtest.Stirred(t, store)
 		folded, config, err := c.Fold(gomlxtest.Backend(), store.Scope("/vit"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, err)
 		if config != small(of.want, poolClass) {
 			t.Errorf("%s: the folded configuration is %+v", of.label, config)
 		}
@@ -130,9 +124,7 @@ func TestFoldTakesAModelInTheRootScope(t *testing.T) {
 	gomlxtest.Near(t, "adapters that are zero", logits(store, c), plain, 0)
 	want := logits(gomlxtest.Stirred(t, store), c)
 	folded, config, err := c.Fold(gomlxtest.Backend(), store.RootScope())
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	gomlxtest.Near(t, "logits", logits(folded, config), want, 1e-6)
 }
 
@@ -140,16 +132,12 @@ func TestFold_RefusesModelsWithoutATable(t *testing.T) {
 	wepe, learned, sincos := small("wepe", poolClass), small("learned", poolClass), small("sincos2d", poolClass)
 	without := func(path string) *model.Store {
 		store := trained(t, wepe)
-		if err := store.DeleteVariable(path); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, store.DeleteVariable(path))
 		return store
 	}
 	freed := func(path string) *model.Store {
 		store := trained(t, wepe)
-		if err := store.GetVariable(path).MustValue().FinalizeAll(); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, store.GetVariable(path).MustValue().FinalizeAll())
 		return store
 	}
 	const scalar = "/vit/position/wepe/beta_pos"

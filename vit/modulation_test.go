@@ -58,9 +58,7 @@ func valuesOf(t *testing.T, store *model.Store, path string, factor float32) []f
 			flat.([]float32)[i] *= factor
 		}
 	})
-	if err := v.SetValue(x); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, v.SetValue(x))
 	return gomlxtest.Values(t, x)
 }
 

@@ -57,10 +57,7 @@ func image(c Config, rows, cols int) []float32 {
 // sum, and TrainedGrid for encodings that need it.
 func onOther(t *testing.T, store *model.Store, c Config, rows, cols int) *model.Store {
 	t.Helper()
-	out, err := store.Clone()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := gomlxtest.Must(store.Clone())(t)
 	for name, value := range c.TrainedGrid() {
 		out.SetParam("/"+name, value)
 	}
@@ -90,13 +87,9 @@ func onOther(t *testing.T, store *model.Store, c Config, rows, cols int) *model.
 			}
 		}
 	}
-	if err := out.DeleteVariable(path); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, out.DeleteVariable(path))
 	resampled := tensors.FromFlatDataAndDimensions(values, prefix+rows*cols, c.Width)
-	if _, err := out.CreateVariable(path, resampled); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.Must(out.CreateVariable(path, resampled))(t)
 	return out
 }
 

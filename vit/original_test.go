@@ -235,9 +235,7 @@ func TestNormEpsilonAndNonSquareImagesEqualTimm(t *testing.T) {
 		for _, kind := range []string{"bicubic_aa", "bicubic", "bilinear", "bilinear_aa"} {
 			f, c := timmViT(t, 1)
 			c.ImageRows, c.ImageCols = meta.Size[0], meta.Size[1]
-			if err := f.Store.DeleteVariable("/vit/position/embedding"); err != nil {
-				t.Fatal(err)
-			}
+			gomlxtest.NoError(t, f.Store.DeleteVariable("/vit/position/embedding"))
 			f.Set("position/embedding", f.want["nonsquare.pos_embed_"+kind].Data, c.Tokens(), c.Width)
 			logits(f, c, "images_nonsquare_nhwc", "nonsquare.logits_"+kind)
 		}

@@ -158,9 +158,7 @@ func TestFeatures_EqualTheHosts(t *testing.T) {
 		{1, 0, 0}, {1, 0.1, 0}, {1, 0.1, 1}, {0.8, 0.2, 0}, {0.8, 0.2, 1}, {0, 1, 0.5},
 	} {
 		omega1, omega3, err := weierstrass.HalfPeriods(c.g2, c.g3)
-		if err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, err)
 		scale := 1.0
 		if c.area != 0 {
 			scale = math.Sqrt(c.area * square * square / (omega1 * imag(omega3)))

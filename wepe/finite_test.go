@@ -103,9 +103,7 @@ func TestEncodings_biases_and_their_gradients_are_finite_for_random_grids_lattic
 				if strings.Contains(name, "sphere") {
 					scope += sphereSuffix
 				}
-				if _, err := store.CreateVariable("/"+scope+"/"+path, tensors.FromScalar(float32(raw))); err != nil {
-					t.Fatal(err)
-				}
+				gomlxtest.Must(store.CreateVariable("/"+scope+"/"+path, tensors.FromScalar(float32(raw))))(t)
 			}
 			outputs := run(t, store, func(s *model.Scope, in []*Node) []*Node {
 				g := in[0].Graph()

@@ -30,12 +30,13 @@ func pretrained(t *testing.T) (*model.Store, *model.Variable, []float64) {
 	for i := range flat {
 		flat[i] = float32(math.Sin(float64(7*i))) * float32(math.Exp2(float64(i%40-20)))
 	}
-	store := model.NewStore()
-	v, err := store.CreateVariable("/embedding", tensors.FromFlatDataAndDimensions(flat, positions, hybridWidth))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return store, v, gomlxtest.Values(t, v.MustValue())
+	return pretrainedOf(t, flat)
+}
+
+func pretrainedOf(t *testing.T, flat []float32) (*model.Store, *model.Variable, []float64) {
+	t.Helper()
+	store, rows := model.NewStore(), tensors.FromFlatDataAndDimensions(flat, positions, hybridWidth)
+	return store, gomlxtest.Must(store.CreateVariable("/embedding", rows))(t), gomlxtest.Values(t, rows)
 }
 
 // hybridOf blends an encoding without prefix, of the same settings, into the rows of pretrained.
@@ -50,9 +51,7 @@ func TestHybrid_blends_the_patches_leaves_the_prefix_alone_and_is_exact_at_both_
 			got := run(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
 				e := encoding(s)
 				h := hybridOf(New(s, rows, cols, hybridWidth).with(kv{ParamGate: lambda}).with(kv{ParamStart: startCentred}), v, e)
-				if err := h.Start(gomlxtest.Backend()); err != nil { // moves the encoding, not the table
-					t.Fatal(err)
-				}
+				gomlxtest.NoError(t, h.Start(gomlxtest.Backend())) // moves the encoding, not the table
 				x := ramp(g, 2, positions, hybridWidth)
 				rows := h.Encode(g)
 				return []*Node{rows, e.Encode(g), h.PreEncode(x, nil, 1), Add(x, InsertAxes(rows, 0)), h.lambda(g)}

@@ -19,9 +19,7 @@ import (
 
 func setValue(t *testing.T, store *model.Store, path string, value *tensors.Tensor) {
 	t.Helper()
-	if err := store.GetVariable(path).SetValue(value); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, store.GetVariable(path).SetValue(value))
 }
 
 // In mode release the table is of the square lattice, over z stretched by ω3′; exact values are ℘'s.
@@ -40,9 +38,7 @@ func TestTable_InModeRelease(t *testing.T) {
 
 func TestTable_OfOtherParametersIsConfigError(t *testing.T) {
 	store := model.NewStore()
-	if _, err := built(store, byTable); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.Must(built(store, byTable))(t)
 	for what, other := range map[string][]kv{
 		"span": {byTable, ofSpan(0.4, 0.3)},
 		"ω1":   {byTable, {byOmega1: 2.6}},
@@ -103,27 +99,18 @@ func TestTable_OpensFromCheckpoint(t *testing.T) {
 		}), float32(0))[0]
 	}
 	written := model.NewStore()
-	handler, err := checkpoint.Build(written).Dir(dir).Done()
-	if err != nil {
-		t.Fatal(err)
-	}
+	handler := gomlxtest.Must(checkpoint.Build(written).Dir(dir).Done())(t)
 	old := hostTableOf(t, false, weierstrass.OmegaSquare, weierstrass.OmegaSquare, defaultSpan, defaultSpan, 17)
 	values := old.values()
 	values[(17*5+5)*4] += 7 // proves that nodes are read
 	for path, value := range map[string]*tensors.Tensor{"/wepe/table/values": filled(values, 17, 17, 4),
 		"/wepe/table/key": tensors.FromValue(make([]float64, 7))} {
-		if _, err := written.CreateVariable(path, value); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.Must(written.CreateVariable(path, value))(t)
 	}
 	before := features(written, 11, 13)
-	if err := handler.Save(); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, handler.Save())
 	read := model.NewStore()
-	if _, err := checkpoint.Load(read).Dir(dir).Done(); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.Must(checkpoint.Load(read).Dir(dir).Done())(t)
 	gomlxtest.Near(t, "read again", features(read, 11, 13), before, 0)
 	gomlxtest.Near(t, "another grid", features(read, 3, 2), squareGrid(3, 2).features(t), 1e-3)
 	if worst := distance(before, squareGrid(11, 13).features(t)); worst < 0.05 {
@@ -149,10 +136,7 @@ func TestOnly_exact_values_on_the_papers_lattice_are_of_the_nearest_period(t *te
 		{paper, evaluateExact, []float64{-0.25, 0.25, 0.375}}, {paper, evaluateSum, []float64{0.75, -1.75, 0.375}},
 		{release, evaluateSum, []float64{0.75, -1.75, 0.375}},
 	} {
-		e, err := built(model.NewStore(), kv{ParamMode: c.mode, byEvaluation: c.evaluation})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := gomlxtest.Must(built(model.NewStore(), kv{ParamMode: c.mode, byEvaluation: c.evaluation}))(t)
 		gomlxtest.NearAbs(t, fmt.Sprint(c.mode, c.evaluation), e.reduced([]float64{0.75, -1.75, 0.375}), c.want, 0)
 	}
 }

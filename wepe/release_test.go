@@ -157,7 +157,7 @@ func testRelease(t *testing.T) {
 			upstream := data[fmt.Sprintf("upstream.%dx%d", c.Rows, c.Cols)]
 			outputs := make(map[string]int)
 			var e *encoder
-			exec, err := model.NewExec(gomlxtest.Backend(), store, func(s *model.Scope, r *Node) []*Node {
+			exec := gomlxtest.Must(model.NewExec(gomlxtest.Backend(), store, func(s *model.Scope, r *Node) []*Node {
 				e = config(s).encoder()
 				g := r.Graph()
 				u, v := e.config.patches(e.config.grid)
@@ -195,14 +195,8 @@ func testRelease(t *testing.T) {
 					output(names[i], grad)
 				}
 				return nodes
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			results, err := exec.Call(tensors.FromFlatDataAndDimensions(upstream.Float32(), upstream.Shape[1:]...))
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))(t)
+			results := gomlxtest.Must(exec.Call(tensors.FromFlatDataAndDimensions(upstream.Float32(), upstream.Shape[1:]...)))(t)
 			got := func(name string) []float64 { return gomlxtest.Values(t, results[outputs[name]]) }
 
 			for _, of := range []string{"z", "features", "encodings"} {
@@ -231,10 +225,7 @@ func testRelease(t *testing.T) {
 				gomlxtest.Near(t, "d/d "+path, got(path), gomlxtest.Values(t, v.MustValue()), 2e-5)
 			}
 
-			scalars, err := e.Scalars()
-			if err != nil {
-				t.Fatal(err)
-			}
+			scalars := gomlxtest.Must(e.Scalars())(t)
 			gomlxtest.Near(t, "scalars", []float64{scalars["omega3"], scalars["alpha_scale"], scalars["beta_pos"]},
 				[]float64{c.Omega3, c.AlphaScale, c.BetaPos}, 1e-6)
 		})

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 type reporter interface {
@@ -28,9 +30,7 @@ func TestScalars_NamesTheVariableWithoutAValue(t *testing.T) {
 		of := build(New(store.RootScope(), rows, cols, hybridWidth), v)
 		for _, spoil := range []func() error{store.GetVariable(missing).Reset,
 			func() error { return store.DeleteVariable(missing) }} {
-			if err := spoil(); err != nil {
-				t.Fatal(err)
-			}
+			gomlxtest.NoError(t, spoil())
 			if _, err := of.Scalars(); err == nil || !strings.Contains(err.Error(), path.Base(missing)) {
 				t.Errorf("%s: error %v, want one that names it", missing, err)
 			}
@@ -87,10 +87,7 @@ func TestScalars_are_the_settings_and_only_the_learned_ones_train(t *testing.T) 
 		t.Run(c.name, func(t *testing.T) {
 			store, v, _ := pretrained(t)
 			store.SetParams(c.params)
-			got, err := c.build(store.RootScope(), v).Scalars()
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := gomlxtest.Must(c.build(store.RootScope(), v).Scalars())(t)
 			for name, want := range c.want {
 				if !(math.Abs(got[name]-want) <= 1e-6*want) || len(got) != len(c.want) {
 					t.Errorf("scalars %v, want %v", got, c.want)

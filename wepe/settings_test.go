@@ -12,6 +12,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
 
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
@@ -61,8 +62,9 @@ func TestEvery_setting_reaches_its_encoder_and_no_other_changes(t *testing.T) {
 		ParamOmega3: 1.5, ParamOmega3Re: 0.3, ParamG2: 0.5, ParamG3: 0.1, ParamArea: 1.0, ParamLearnLattice: false,
 		ParamHarmonics: 2, ParamOffsetU: 0.2, ParamOffsetV: -0.3, ParamScales: 3, ParamAlphaU: 0.3, ParamAlphaV: 0.2,
 		ParamAlphaScale: 0.25, ParamLearnAlphaScale: false, ParamBetaPos: 1.0, ParamLearnBetaPos: false,
-		ParamKappa: 60.0, ParamPoleValue: 2000.0, ParamSurrogate: "svhn", ParamSurrogateBeta: 0.3, ParamSurrogateGamma: 0.4, ParamGate: 0.5, ParamLearnGate: false,
-		ParamStart: startFitted, ParamRows: 6, ParamCols: 10, ParamShift: 0.5,
+		ParamKappa: 60.0, ParamPoleValue: 2000.0, ParamSurrogate: "svhn", ParamSurrogateBeta: 0.3,
+		ParamSurrogateGamma: 0.4, ParamGate: 0.5, ParamLearnGate: false, ParamStart: startFitted, ParamRows: 6,
+		ParamCols: 10, ParamShift: 0.5,
 	}
 	if names := Params(); len(names) != len(changed) {
 		t.Errorf("%d settings, want the %d of this test", len(names), len(changed))
@@ -215,9 +217,7 @@ func TestConfig_Forms(t *testing.T) {
 	for _, saved := range []compression{compressTanh, compressSphere} {
 		for _, opened := range []compression{compressTanh, compressSphere} {
 			store := model.NewStore()
-			if _, err := built(store, kv{byCompression: saved}); err != nil {
-				t.Fatal(err)
-			}
+			gomlxtest.Must(built(store, kv{byCompression: saved}))(t)
 			if _, err := built(store, kv{byCompression: opened}); opened == saved && err != nil {
 				t.Errorf("%s: %v", saved, err)
 			} else if opened != saved {

@@ -29,11 +29,7 @@ func table() []float32 {
 func started(t *testing.T, encoding func(*model.Scope) Encoder, start string, inspect func(Encoder, *Graph) []*Node) (
 	want, before, after []float64, more [][]float64) {
 	t.Helper()
-	store := model.NewStore()
-	v, err := store.CreateVariable("/embedding", tensors.FromFlatDataAndDimensions(table(), positions, hybridWidth))
-	if err != nil {
-		t.Fatal(err)
-	}
+	store, v, pretrained := pretrainedOf(t, table())
 	evaluate := func() [][]float64 {
 		return run(t, store, func(s *model.Scope, in []*Node) []*Node {
 			e, g := encoding(s), in[0].Graph()
@@ -44,12 +40,10 @@ func started(t *testing.T, encoding func(*model.Scope) Encoder, start string, in
 	c := New(store.RootScope(), rows, cols, hybridWidth).WithPrefix(prefix).with(kv{ParamStart: start})
 	h := c.Hybrid(v, encoding(store.RootScope())).(*hybrid)
 	for range 2 { // a second call changes nothing
-		if err := h.Start(gomlxtest.Backend()); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, h.Start(gomlxtest.Backend()))
 	}
 	values := evaluate()
-	return gomlxtest.Values(t, v.MustValue())[prefix*hybridWidth:], before, values[0], values[1:]
+	return pretrained[prefix*hybridWidth:], before, values[0], values[1:]
 }
 
 func nothing(Encoder, *Graph) []*Node { return nil }
@@ -130,9 +124,7 @@ func TestStart_Errors(t *testing.T) {
 		config := New(store.RootScope(), rows, cols, hybridWidth).with(kv{ParamStart: c.start})
 		e := config.surrogateEncoder()
 		h := hybridOf(config, v, e)
-		if err := c.spoil(e, v); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, c.spoil(e, v))
 		if h.Start(gomlxtest.Backend()) == nil {
 			t.Errorf("%s: no error", name)
 		}

@@ -153,10 +153,7 @@ func testSurrogate(t *testing.T) {
 		}
 
 		e := surrogateOf(store.RootScope(), c.Rows, c.Cols, meta.Width, meta.surrogate())
-		scalars, err := e.Scalars()
-		if err != nil {
-			t.Fatal(err)
-		}
+		scalars := gomlxtest.Must(e.Scalars())(t)
 		gomlxtest.Near(t, name+" scalars",
 			[]float64{scalars["omega3"], scalars["beta"], scalars["gamma"], scalars["scale"], scalars["strength"]},
 			[]float64{c.Omega3, c.Beta, c.Gamma, c.Scale, 1}, 1e-6)
@@ -195,13 +192,8 @@ func testReleasedMix(t *testing.T) {
 	for name := range meta.Cases { // README: the scalars of the last case
 		store, _ := finetuneStores(t, meta, name)
 		rows := tensors.FromFlatDataAndDimensions(fixtures.Tensor{Data: mirrored(learned.Data)}.Float32(), prefix+n*n, width)
-		pretrained, err := store.CreateVariable("/pretrained", rows)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := store.CreateVariable("/gate_raw", tensors.FromScalar(float32(meta.Mix.Gate))); err != nil {
-			t.Fatal(err)
-		}
+		pretrained := gomlxtest.Must(store.CreateVariable("/pretrained", rows))(t)
+		gomlxtest.Must(store.CreateVariable("/gate_raw", tensors.FromScalar(float32(meta.Mix.Gate))))(t)
 		var h *hybrid
 		got := run(t, store, func(scope *model.Scope, in []*Node) []*Node {
 			e := surrogateOf(scope, n, n, width, meta.surrogate())
@@ -213,10 +205,7 @@ func testReleasedMix(t *testing.T) {
 		}
 		found = true
 		gomlxtest.Near(t, name+" mix", got[0], want, 1e-5)
-		scalars, err := h.Scalars()
-		if err != nil {
-			t.Fatal(err)
-		}
+		scalars := gomlxtest.Must(h.Scalars())(t)
 		gomlxtest.Near(t, "lambda", []float64{scalars["lambda"]}, []float64{1 / (1 + math.Exp(-meta.Mix.Gate))}, 1e-6)
 	}
 	if !found {

@@ -191,7 +191,7 @@ func TestSurrogate_and_its_gradients_are_finite_everywhere(t *testing.T) {
 		s.EpsilonU, s.EpsilonV, s.Frequency = -s.Omega1/2, 0, 1 // u = ½ is at Re z = 0
 		for _, grid := range gomlxtest.InTurn(2, [2]int{1, 1}, [2]int{1, 7}, [2]int{13, 3}, [2]int{24, 24}) {
 			store := model.NewStore()
-			exec, err := model.NewExec(gomlxtest.Backend(), store, func(scope *model.Scope, x *Node) []*Node {
+			exec := gomlxtest.Must(model.NewExec(gomlxtest.Backend(), store, func(scope *model.Scope, x *Node) []*Node {
 				e := surrogateOf(scope, grid[0], grid[1], 6, s)
 				f := e.field(x.Graph())
 				p, pPrime := f.values(f.coordinates(e.centres()))
@@ -199,29 +199,21 @@ func TestSurrogate_and_its_gradients_are_finite_everywhere(t *testing.T) {
 				loss := ReduceAllSum(Mul(out, ramp(x.Graph(), out.Shape().Dimensions...)))
 				return append([]*Node{p.Re, p.Im, pPrime.Re, pPrime.Im, out},
 					scope.BuildTrainableVariablesGradientsGraph(loss)...)
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))(t)
 			x := tensors.FromScalarAndDimensions(float32(1), 1, grid[0]*grid[1], 6)
 			for _, raw := range []float32{-3e38, -30, 0, 30, 3e38} {
 				for _, scale := range []float32{1e-4, 0.05, -20} {
 					for path, value := range map[string]float32{
 						"omega3_raw": raw, "beta_raw": raw, "gamma_raw": raw, "scale": scale,
 					} {
-						path = "/surrogate/" + path
+						path, x := "/surrogate/"+path, tensors.FromScalar(value)
 						if v := store.GetVariable(path); v != nil {
-							if err := v.SetValue(tensors.FromScalar(value)); err != nil {
-								t.Fatal(err)
-							}
-						} else if _, err := store.CreateVariable(path, tensors.FromScalar(value)); err != nil {
-							t.Fatal(err)
+							gomlxtest.NoError(t, v.SetValue(x))
+						} else {
+							gomlxtest.Must(store.CreateVariable(path, x))(t)
 						}
 					}
-					outputs, err := exec.Call(x)
-					if err != nil {
-						t.Fatal(err)
-					}
+					outputs := gomlxtest.Must(exec.Call(x))(t)
 					for i, output := range outputs {
 						if !finite(gomlxtest.Values(t, output)) {
 							t.Errorf("%s, grid %v, raw %g, scale %g: output %d is not finite", name, grid, raw, scale, i)

@@ -60,9 +60,7 @@ func logOf(t *testing.T, f func()) string {
 	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(flags)
 	for name, value := range map[string]string{"v": "2", "logtostderr": "false", "stderrthreshold": "FATAL"} {
-		if err := flags.Set(name, value); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, flags.Set(name, value))
 	}
 	klog.SetOutput(&log)
 	f()

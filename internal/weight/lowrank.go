@@ -21,9 +21,9 @@ import (
 const LowRankRoot = "/lora"
 
 // Adapt creates low-rank adapters (LoRA, Hu et al. 2021, https://arxiv.org/abs/2106.09685) for the matrices of the
-// attention of every block of the model in a scope, with mlp of the MLPs too. Of a matrix W [in, out] the model computes
-// x·W + x·A·B. A [in, rank] is uniform in ±1/√in, as in peft, and B [rank, out] is zero. Below the root, averages and
-// moments of the matrices are deeper, and get none.
+// attention of every block of the model in a scope, with mlp of the MLPs too. Of a matrix W [in, out] the model then
+// computes x·W + x·A·B. A [in, rank] is uniform in ±1/√in, as in peft, and B [rank, out] is zero. Below the root,
+// averages and moments of the matrices are deeper, and get none.
 func Adapt(scope *model.Scope, rank int, mlp bool) error {
 	adapted, root := false, strings.TrimSuffix(scope.Scope(), model.ScopeSeparator)+model.ScopeSeparator
 	for _, v := range slices.Collect(scope.Store().IterVariables()) {

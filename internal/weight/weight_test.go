@@ -104,9 +104,7 @@ func TestBranchesAreDroppedForWholeImagesAndRescaled(t *testing.T) {
 			rate         float64 // 0.4 of the last block
 		}{{1, 2, true, 0.4}, {1, 5, true, 0.1}, {3, 5, true, 0.3}, {0, 5, true, 0}, {0, 1, true, 0}, {4, 5, false, 0}} {
 			store := model.NewStore()
-			if err := store.SetRNGStateFromSeed(3); err != nil {
-				t.Fatal(err)
-			}
+			gomlxtest.NoError(t, store.SetRNGStateFromSeed(3))
 			got := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*graph.Node) []*graph.Node {
 				s.Store().SetTraining(in[0].Graph(), c.training)
 				return []*graph.Node{graph.MulScalar(DropBranch(s, in[0], axis, 0.4, c.block, c.depth), 1)}

@@ -73,10 +73,7 @@ func TestEncoding_NameCannotBeContradicted(t *testing.T) {
 	built := 0
 	for _, spec := range All() {
 		n := small(spec.Name)
-		want, err := trained(n, model.NewStore())
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := gomlxtest.Must(trained(n, model.NewStore()))(t)
 		for _, row := range recorded(n) {
 			for _, value := range others(row) {
 				if spec.Name == "hybrid" && row.Name == ParamBlend {

@@ -41,10 +41,7 @@ import (
 //	images       on a grid of its own among others, an image has the logits of the model on that grid
 func Laws(t *testing.T, name string) {
 	t.Helper()
-	encoding, err := position.Parse(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	encoding := gomlxtest.Must(position.Parse(name))(t)
 	l := laws{Encoding: encoding, name: name}
 	encoder := l.config().Encoder(gomlxtest.Seeded(t, 3).Scope("/vit"))
 	for _, law := range []struct {
@@ -85,7 +82,7 @@ func (l laws) config() vit.Config {
 }
 
 // build runs a graph on the model scope of a store.
-func build(t *testing.T, store *model.Store, of func(scope *model.Scope, in []*Node) []*Node, inputs ...any) [][]float64 {
+func build(t *testing.T, store *model.Store, of func(*model.Scope, []*Node) []*Node, inputs ...any) [][]float64 {
 	t.Helper()
 	return gomlxtest.RunModel(t, store, func(scope *model.Scope, in []*Node) []*Node {
 		return of(scope.In("vit"), in)

@@ -9,8 +9,8 @@ import (
 
 // Method. Equation numbers refer to docs/mathematics.md.
 //
-// z is moved to |Re z| ≤ ω1, |Im z| ≤ ω3′ by an exact remainder on each axis (1.13), in an oblique lattice to the cell of
-// the reduced basis. Rows of the lattice along its shortest period 2a then sum in closed form, (2.2) and (2.3) with
+// z is moved to |Re z| ≤ ω1, |Im z| ≤ ω3′ by an exact remainder on each axis (1.13), in an oblique lattice to the cell
+// of the reduced basis. Rows of the lattice along its shortest period 2a then sum in closed form, (2.2) and (2.3) with
 // τ = b/a, k = π/(2a) and a_n = kz − nπτ; k is real or imaginary in a rectangle, so that no product rounds more than a
 // real one. The rows left out contribute less than 4 exp(−π(2N+1) Im τ) of max(|℘|, e1−e3); N = 6 in a square, falling
 // to 0 beyond τ = 12i, brings that below 2⁻⁵³ (2.5). Far rows are added first, the row nearest to z last.

@@ -80,10 +80,7 @@ func testP_and_its_gradients_hold_the_error_law_at_every_reference_point(t *test
 	fixtures.JSON(t, "weierstrass", "wp_points.json", &reference)
 	for _, dtype := range []dtypes.DType{dtypes.Float64, dtypes.Float32} {
 		t.Run(dtype.String(), func(t *testing.T) {
-			exec, err := NewExec(gomlxtest.Backend(), derivativesOf)
-			if err != nil {
-				t.Fatal(err)
-			}
+			exec := gomlxtest.Must(NewExec(gomlxtest.Backend(), derivativesOf))(t)
 			epsilon := 0x1p-53
 			if dtype == dtypes.Float32 {
 				epsilon = 0x1p-24

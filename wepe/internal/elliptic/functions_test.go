@@ -138,10 +138,7 @@ func TestFunctions_and_their_gradients_are_finite_at_and_around_poles_of_every_l
 		if !f.rectangular {
 			leans = []float32{-1e3, -0.5, 0, 0.381966, 1, 617.3}
 		}
-		exec, err := NewExec(gomlxtest.Backend(), f.withSlopes(compress))
-		if err != nil {
-			t.Fatal(err)
-		}
+		exec := gomlxtest.Must(NewExec(gomlxtest.Backend(), f.withSlopes(compress)))(t)
 		check := func(omega1, re, im, alphaScale float32) {
 			x, y := points()
 			values := call(t, exec, dtypes.Float32, x, y, omega1, re, im, alphaScale)

@@ -82,10 +82,7 @@ func TestFunctions_and_their_gradients_are_the_hosts(t *testing.T) {
 				continue
 			}
 			t.Run(f.name+" "+dtype.String(), func(t *testing.T) {
-				exec, err := NewExec(gomlxtest.Backend(), f.withWeights)
-				if err != nil {
-					t.Fatal(err)
-				}
+				exec := gomlxtest.Must(NewExec(gomlxtest.Backend(), f.withWeights))(t)
 				defer exec.Finalize()
 				for i, lattice := range lattices {
 					if !f.rectangular || lattice[1] == 0 {
