@@ -27,11 +27,3 @@ func Example() {
 	fmt.Println(exec.MustCall(images)[0].Shape())
 	// Output: (Float32)[5, 1000]
 }
-
-// timm's vit_tiny_patch16_224 has 5,717,416 parameters.
-func ExampleVariant() {
-	config, err := vit.Variant("Ti/16")
-	config.Position = "learned"
-	fmt.Println(config.Width, config.Depth, config.Heads, config.Parameters(), err)
-	// Output: 192 12 3 5717416 <nil>
-}

@@ -68,7 +68,6 @@ func (c *Config) Bias(heads int) RelativeBias {
 	}
 }
 
-// Name implements pos.Encoder.
 func (b *relativeBias) Name() string {
 	c := b.config
 	return fmt.Sprintf("WePE-bias(%s, %s, %d×%d+%d)", c.mode, c.evaluation, c.rows, c.cols, c.prefix)

@@ -68,7 +68,6 @@ func (c *Config) Hybrid(pretrained *model.Variable, encoding Encoder) Encoder {
 	return h
 }
 
-// Name implements pos.Encoder.
 func (h *hybrid) Name() string { return fmt.Sprintf("Hybrid(%s+%d)", h.Encoder.Name(), h.prefix) }
 
 func (h *hybrid) layout() grid { return h.grid }

@@ -232,22 +232,26 @@ func testRelease(t *testing.T) {
 	}
 }
 
-// nearNormwise compares complex values given as pairs: |got - want| <= tol·(|want| + mean |want|), with a floor because
-// ℘ has zeros.
+// nearNormwise is nearComplex with the mean |want| as the floor.
 func nearNormwise(t *testing.T, name string, got, want []float64, tol float64) {
 	t.Helper()
-	if len(got) != len(want) {
-		t.Fatalf("%s: %d values, want %d", name, len(got), len(want))
-	}
 	var mean float64
 	for i := 0; i < len(want); i += 2 {
 		mean += math.Hypot(want[i], want[i+1]) / float64(len(want)/2)
 	}
+	nearComplex(t, name, got, want, tol, mean)
+}
+
+// nearComplex compares complex values given as pairs: |got - want| <= tol·(|want| + floor), because ℘ has zeros.
+func nearComplex(t *testing.T, name string, got, want []float64, tol, floor float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d values, want %d", name, len(got), len(want))
+	}
 	for i := 0; i < len(want); i += 2 {
 		g, w := complex(got[i], got[i+1]), complex(want[i], want[i+1])
-		if diff := cmplx.Abs(g - w); !(diff <= tol*(cmplx.Abs(w)+mean)) {
-			t.Errorf("%s: at %d got %g, want %g: off by %.3g of |want| %.3g, mean %.3g", name, i/2, g, w, diff,
-				cmplx.Abs(w), mean)
+		if diff := cmplx.Abs(g - w); !(diff <= tol*(cmplx.Abs(w)+floor)) {
+			t.Errorf("%s: at %d got %g, want %g: off by %.3g of %.3g + %.3g", name, i/2, g, w, diff, cmplx.Abs(w), floor)
 		}
 	}
 }
@@ -286,19 +290,8 @@ func testLatticeSum(t *testing.T) {
 
 	// Poles, clips and arguments far outside the block.
 	p, pPrime := values64(t, data["probe.z"].Data, meta.Omega1, sum.P)
-	for _, of := range []struct {
-		name string
-		got  []float64
-	}{{"probe.wp", p}, {"probe.wpp", pPrime}} {
-		want := data[of.name].Data
-		for i := 0; i < len(want); i += 2 {
-			g, w := complex(of.got[i], of.got[i+1]), complex(want[i], want[i+1])
-			if diff := cmplx.Abs(g - w); !(diff <= 1e-9*(1+cmplx.Abs(w))) {
-				z := data["probe.z"].Data
-				t.Errorf("%s at z = %g%+gi: got %g, want %g", of.name, z[i], z[i+1], g, w)
-			}
-		}
-	}
+	nearComplex(t, "probe.wp", p, data["probe.wp"].Data, 1e-9, 1)
+	nearComplex(t, "probe.wpp", pPrime, data["probe.wpp"].Data, 1e-9, 1)
 }
 
 // values64 runs f in float64 on the square lattice at points given as pairs and returns ℘ and ℘′ as pairs.

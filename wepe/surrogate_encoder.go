@@ -105,7 +105,6 @@ func newSurrogateEncoder(scope *model.Scope, l grid, s surrogate) *surrogateEnco
 
 func (e *surrogateEncoder) layout() grid { return e.grid }
 
-// Name implements pos.Encoder.
 func (e *surrogateEncoder) Name() string {
 	return fmt.Sprintf("WePE(surrogate, %d channels, %d×%d+0)", e.surrogate.Channels, e.rows, e.cols)
 }

@@ -24,9 +24,6 @@ type fixedBias struct {
 	built []shared[*Node] // by layer
 }
 
-var _ Biaser = (*fixedBias)(nil)
-
-// Name implements pos.Encoder.
 func (b *fixedBias) Name() string { return b.name }
 
 // Bias implements Biaser.

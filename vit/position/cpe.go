@@ -23,15 +23,12 @@ type cpe struct {
 	kernel, bias *model.Variable // [3, 3, width], [width]
 }
 
-var _ Follower = (*cpe)(nil)
-
 func newCPE(scope *model.Scope, c Config) Encoder {
 	scope, start := scope.In("cpe").At("block_00"), weight.Uniform(1./3)
 	kernel := weight.Float32(scope, "kernel", start, 3, 3, c.Width)
 	return &cpe{c.Grid, kernel, weight.Float32(scope, "bias", start, c.Width)}
 }
 
-// Name implements pos.Encoder.
 func (e *cpe) Name() string { return "cpe" }
 
 // After implements Follower.

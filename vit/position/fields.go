@@ -152,7 +152,6 @@ func newFreeFactors(scope *model.Scope, c Config) Encoder {
 
 func freeSize(c Config) float64 { return float64(c.Depth) * float64(c.Rows*c.Cols) * float64(c.Width) }
 
-// Name implements pos.Encoder.
 func (f *freeFactors) Name() string { return "free-v" }
 
 // Scale implements Scaler.

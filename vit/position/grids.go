@@ -233,12 +233,3 @@ func (f followerOnGrids) After(x *Node, block int) (sum *Node) {
 	}
 	return sum
 }
-
-var (
-	_ Adder    = adderOnGrids{}
-	_ Repeater = repeaterOnGrids{}
-	_ Scaler   = scalerOnGrids{}
-	_ Rotator  = rotatorOnGrids{}
-	_ Biaser   = biaserOnGrids{}
-	_ Follower = followerOnGrids{}
-)

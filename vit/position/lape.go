@@ -24,8 +24,6 @@ type lape struct {
 	tables []shared[*Node] // T_l
 }
 
-var _ Repeater = (*lape)(nil)
-
 const (
 	lapeGrid    = trainedGrid("lape")
 	lapeEpsilon = 1e-6
@@ -41,7 +39,6 @@ func newLaPE(scope *model.Scope, c Config) Encoder {
 	return l
 }
 
-// Name implements pos.Encoder.
 func (l *lape) Name() string { return "lape" }
 
 // Repeat implements Repeater.

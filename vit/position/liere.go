@@ -84,7 +84,6 @@ func liereCoordinates(trained, n int) []float64 {
 	return places
 }
 
-// Name implements pos.Encoder.
 func (l *liere) Name() string {
 	return fmt.Sprintf("liere(block=%d)", l.block)
 }

@@ -70,7 +70,6 @@ func halfCellField(scope *model.Scope, c Config) wepe.Field {
 	return wepe.New(scope, c.Rows, c.Cols, c.Width).OnHalfCell().FromScope().Field()
 }
 
-// Name implements pos.Encoder.
 func (m *modulation) Name() string { return m.name }
 
 // Scale implements Scaler. One product has the factors of all blocks: f of the lattice has one gradient then, not one

@@ -157,7 +157,6 @@ const none = "none"
 // joined is an encoder of several parts, each of another kind; of none for position "none".
 type joined []Encoder
 
-// Name implements pos.Encoder.
 func (j joined) Name() string {
 	if len(j) == 0 {
 		return none
@@ -209,7 +208,6 @@ type namedQK struct {
 	name string
 }
 
-// Name implements pos.Encoder.
 func (n namedQK) Name() string { return n.name }
 
 // shared is what all blocks of a graph share: a node, or several.

@@ -24,8 +24,6 @@ type relativeTable struct {
 	pairs      *tensors.Tensor
 }
 
-var _ Biaser = (*relativeTable)(nil)
-
 const relativeGrid = trainedGrid("relative_table")
 
 func newRelativeTable(scope *model.Scope, c Config) Encoder {
@@ -38,7 +36,6 @@ func newRelativeTable(scope *model.Scope, c Config) Encoder {
 // relativeTableRows counts the offsets of a grid and the three kinds of pairs with prefix tokens.
 func relativeTableRows(rows, cols int) int { return (2*rows-1)*(2*cols-1) + 3 }
 
-// Name implements pos.Encoder.
 func (r *relativeTable) Name() string { return "relative-table" }
 
 // Bias implements Biaser.

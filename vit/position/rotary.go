@@ -34,8 +34,6 @@ type rotary struct {
 	others []tokenwise
 }
 
-var _ Rotator = (*rotary)(nil)
-
 // Block implements Rotator.
 func (r *rotary) Block(i int) pos.QKEncoder { return &rotaryBlock{rotary: r, block: i} }
 

@@ -20,9 +20,6 @@ type table struct {
 	rows func(g *Graph) *Node // float32 [tokens, width]
 }
 
-var _ Adder = (*table)(nil)
-
-// Name implements pos.Encoder.
 func (t *table) Name() string { return t.name }
 
 // Encode implements Adder.
