@@ -132,11 +132,10 @@ func (p placement) pool(c Config, scope *model.Scope, x *Node) *Node {
 			scores[i] = hiddenScore
 		}
 		prefix := Reshape(Const(x.Graph(), scores), 1, 1, 1, tokens)
-		if hidden == nil {
-			hidden = prefix
-		} else {
-			hidden = Add(hidden, prefix)
+		if hidden != nil {
+			prefix = Add(hidden, prefix)
 		}
+		hidden = prefix
 	}
 	return c.mapPool(scope.In(ScopePool), x, hidden)
 }

@@ -17,24 +17,25 @@ const hiddenScore = -1e9
 // PoolWeights returns the weights of the tokens in the pooled vector, [tokens], where patches follow the prefix; if the
 // pool concatenates two vectors, the weights of both. Pool "map" has those of "mean": equal ones for all it attends to.
 func (c Config) PoolWeights(patches, tokens int) []float32 {
-	class, register, mean := make([]float32, tokens), make([]float32, tokens), make([]float32, tokens)
-	class[0], register[min(1, tokens-1)] = 1, 1
-	from, to := c.Prefix(), c.Prefix()+patches
-	if c.PoolPrefix && c.Pool != poolClassMean {
-		from = 0
+	mean := func(from, to int) []float32 {
+		weights := make([]float32, tokens)
+		for i := from; i < to; i++ {
+			weights[i] = 1 / float32(to-from)
+		}
+		return weights
 	}
-	for i := from; i < to; i++ {
-		mean[i] = 1 / float32(to-from)
+	first, last := c.Prefix(), c.Prefix()+patches
+	switch {
+	case c.Pool == poolClass:
+		return mean(0, 1)
+	case c.Pool == poolClassRegister:
+		return append(mean(0, 1), mean(1, 2)...)
+	case c.Pool == poolClassMean:
+		return append(mean(0, 1), mean(first, last)...)
+	case c.PoolPrefix:
+		return mean(0, last)
 	}
-	switch c.Pool {
-	case poolClass:
-		return class
-	case poolClassRegister:
-		return append(class, register...)
-	case poolClassMean:
-		return append(class, mean...)
-	}
-	return mean
+	return mean(first, last)
 }
 
 // mapPool is the pooling of SigLIP (https://arxiv.org/abs/2303.15343): a learned query attends to the tokens

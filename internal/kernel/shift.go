@@ -114,16 +114,8 @@ func Depthwise3x3(x, weights, biases *Node, axis int) *Node {
 	columns := []*Node{Shifted(x, axis+1, -1), x, Shifted(x, axis+1, 1)}
 	y := Reshape(biases, wide...)
 	for i := range 3 {
-		var row *Node
-		for k, column := range columns {
-			term := Mul(column, Reshape(Crop(weights, 0, 3*i+k, 3*i+k+1), wide...))
-			if row == nil {
-				row = term
-			} else {
-				row = Add(row, term)
-			}
-		}
-		y = Add(y, Shifted(row, axis, i-1))
+		term := func(k int) *Node { return Mul(columns[k], Reshape(Crop(weights, 0, 3*i+k, 3*i+k+1), wide...)) }
+		y = Add(y, Shifted(Add(Add(term(0), term(1)), term(2)), axis, i-1))
 	}
 	return y
 }

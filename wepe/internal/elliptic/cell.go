@@ -24,9 +24,7 @@ type cell struct {
 // slope holds the derivatives of ℘ or ℘′, which are analytic in z, a and b.
 type slope struct{ byZ, byA, byB ComplexNode }
 
-// P returns ℘(z) and ℘′(z) of a lattice, at any z, exact to the precision of the dtype (float32 or float64) and
-// differentiable with respect to z and the basis. z may have any shape; the results have it too, and are finite
-// everywhere, poles included.
+// P returns ℘(z) and ℘′(z) as wepe.P, of any lattice.
 //
 // Their gradients are written out: autodiff would need three times as many operations and lose digits in the gradients
 // by a and b, where the pole cancels.

@@ -9,23 +9,18 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 )
 
-// ComplexNode is a complex tensor as two real tensors of equal shape. The pure-Go and ONNX backends have no complex
-// numbers, and a pair is differentiated like any real tensors.
+// ComplexNode is wepe.ComplexNode.
 type ComplexNode struct{ Re, Im *Node }
 
 func (a ComplexNode) Add(b ComplexNode) ComplexNode {
 	return ComplexNode{Add(a.Re, b.Re), Add(a.Im, b.Im)}
 }
-
 func (a ComplexNode) sub(b ComplexNode) ComplexNode {
 	return ComplexNode{Sub(a.Re, b.Re), Sub(a.Im, b.Im)}
 }
 
 func (a ComplexNode) mul(b ComplexNode) ComplexNode {
-	return ComplexNode{
-		Sub(Mul(a.Re, b.Re), Mul(a.Im, b.Im)),
-		Add(Mul(a.Re, b.Im), Mul(a.Im, b.Re)),
-	}
+	return ComplexNode{Sub(Mul(a.Re, b.Re), Mul(a.Im, b.Im)), Add(Mul(a.Re, b.Im), Mul(a.Im, b.Re))}
 }
 
 // mulScalar is mul for a scalar b, whose imaginary part may be nil for 0; a may be such a scalar too.

@@ -13,13 +13,9 @@ import (
 )
 
 // Sphere returns S(α_scale·w) and S(α_scale·w′), ℘ and ℘′ of a lattice as points of the Riemann sphere, mathematics.md
-// section 14. On a rectangular lattice w = (℘ - e2)/√((e1-e2)(e2-e3)) and w′ = ℘′·(3/|Δ|)^¼,
-//
-//	S(w) = [2 Re w, 2 Im w, |w|² - 1]/(|w|² + 1),   S(∞) = (0, 0, 1)
-//
-// On an oblique lattice the incentre of the triangle of the roots replaces e2: (14.2) and (14.14). z may have any
-// shape; alphaScale is a positive scalar of its dtype, or has its shape. The results are [z's shape..., 3], of norm 1,
-// finite and differentiable at every z, poles included, and for every lattice.
+// section 14: as wepe.Sphere on a rectangular lattice, and on an oblique one with the incentre of the triangle of the
+// roots in place of e2, (14.2) and (14.14). z may have any shape; alphaScale is a positive scalar of its dtype, or has
+// its shape. The results are [z's shape..., 3].
 //
 // Method: (14.15), quotients N/D of theta functions without a common zero, so that poles need no special case. Error: 8
 // roundings, each as if of an input or of the result. In a cell t times as long as wide, S(w′) changes as fast as
@@ -71,8 +67,7 @@ type sphereConstants struct {
 // derivatives, quotient has the rest.
 func (c cellPoint) onSphere(k sphereConstants) (point, prime *Node) {
 	inputs := []*Node{c.a.Re, c.a.Im, c.tau.Re, c.tau.Im, k.offset.Re, k.offset.Im, k.zero.Re, k.zero.Im, k.phase.Re,
-		k.phase.Im,
-		k.pole, k.alphaScale}
+		k.phase.Im, k.pole, k.alphaScale}
 	var t thetas
 	var w, wPrime quotient
 	values := kernel.Several(inputs, 2, func() []*Node {
@@ -156,19 +151,14 @@ func (q quotient) onSphere() *Node {
 	top, bottom := n.Norm2(), d.Norm2()
 	cross := n.mul(d.conj()).scale(2)
 	inverse := Inverse(Add(top, bottom))
-	var point *Node
+	var parts [3]*Node // [..., 3] each
 	for i, part := range []*Node{cross.Re, cross.Im, Sub(top, bottom)} {
 		unit := make([]float64, 3)
 		unit[i] = 1
-		part = Mul(InsertAxes(Mul(part, inverse), -1),
-			AlongLast(ConstAsDType(part.Graph(), part.DType(), unit), part.Rank()+1)) // [..., 3]
-		if point == nil {
-			point = part
-		} else {
-			point = Add(point, part)
-		}
+		parts[i] = Mul(InsertAxes(Mul(part, inverse), -1),
+			AlongLast(ConstAsDType(part.Graph(), part.DType(), unit), part.Rank()+1))
 	}
-	return point
+	return Add(Add(parts[0], parts[1]), parts[2])
 }
 
 // pullBack maps a gradient dy of S(n/d), [..., 3], to κ such that Re(κ(d·δn - n·δd)) is the change: for γ = dy1 + i·dy2
