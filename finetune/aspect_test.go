@@ -32,9 +32,7 @@ func ofAspects(t *testing.T, r Recipe) (train, test *data.InMemory) {
 	t.Helper()
 	train, test, err := data.ShapesOfAspects("shape", 31, 17, 16, 2,
 		gomlxtest.Must(r.Preprocessing([2]int{16, 12}))(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	return train, test
 }
 
@@ -74,9 +72,7 @@ func TestAspectKeep_TrainsOpensAndPredicts(t *testing.T) {
 
 func TestAspectKeep_OfSquaresIsTrainingOnImages(t *testing.T) {
 	images, _, err := data.Shapes("where", 31, 17, 16, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	keep := preprocess.Settings{Resize: preprocess.ResizePatches, Size: [2]int{16, 16}, Patch: 4}
 	strips := &data.InMemory{
 		Info: data.Info{Name: "strips", Labels: images.Labels, Height: 64, Width: 4, Channels: 3, Classes: images.Classes},
@@ -101,9 +97,7 @@ func TestAspectKeep_Refuses(t *testing.T) {
 	good := keeping(t, "")
 	strips, _ := ofAspects(t, good)
 	images, _, err := data.Shapes("where", 31, 17, 16, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	for words, c := range map[string]struct {
 		settings string
 		set      *data.InMemory

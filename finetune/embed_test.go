@@ -47,9 +47,7 @@ func testEmbedIsTheModelOfItsFiles(t *testing.T) {
 		imported := gomlxtest.Must(checkpoints.Import(dir, checkpoints.ImportOptions{Classes: 2}))(t)
 		c := imported.Config
 		store := model.NewStore()
-		if err := imported.Load(store.Scope("/model")); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, imported.Load(store.Scope("/model")))
 		input := all["preprocess.pixel_values_nhwc_out"]
 		input.Shape = append([]int{1}, input.Shape...)
 		want := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
@@ -87,9 +85,7 @@ func written(t *testing.T, dir, name string, height, width int) (file string) {
 		img.Pix[i] = uint8(i*height + width)
 	}
 	file = filepath.Join(dir, name)
-	if err := os.WriteFile(file, datatest.PNG(img), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, os.WriteFile(file, datatest.PNG(img), 0o600))
 	return file
 }
 
@@ -158,9 +154,7 @@ func TestFingerprint_CoversAllThatFeaturesDependOn(t *testing.T) {
 				if strings.HasPrefix(below(v.Path()), headPath) != head {
 					continue
 				}
-				if err := v.MustValue().MutableBytes(func(raw []byte) { raw[2] ^= 1 }); err != nil {
-					t.Fatal(err)
-				}
+				gomlxtest.NoError(t, v.MustValue().MutableBytes(func(raw []byte) { raw[2] ^= 1 }))
 				return
 			}
 		}

@@ -109,9 +109,7 @@ func TestLook_ReturnsWeightsAndLogitsOfEveryImageOnce(t *testing.T) {
 				logits = slices.AppendSeq(logits, slices.Chunk(values[1], len(set.Classes)))
 				return nil
 			})
-		if err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, err)
 		nearLogits(t, pool, logits, gomlxtest.Must(m.logitsOf(set))(t))
 	}
 }
@@ -139,9 +137,7 @@ func TestModel_AverageFlipsMeansTheScores(t *testing.T) {
 		}
 		m.eval = gomlxtest.Must(m.logitsProgram())(t)
 		one, mirrored, plain := scored(same), scored(mirror), scored(set)
-		if err := m.AverageFlips(); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, m.AverageFlips())
 		two, both := scored(same), scored(set)
 		for i := range one {
 			gomlxtest.NearAbs(t, scores+": a symmetric image", two[i], one[i], 2e-6)

@@ -113,9 +113,7 @@ func fineTuned(t *testing.T, path string, imported *checkpoints.Imported, positi
 		options := checkpoints.ImportOptions{Hints: squareGrid, HeadOptional: true}
 		back := gomlxtest.Must(checkpoints.Import(dir, options))(t)
 		store := model.NewStore()
-		if err := back.Load(store.Scope("/" + modelScope)); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, back.Load(store.Scope("/"+modelScope)))
 		got := pooledAndLogits(t, store, back.Config, images)
 		gomlxtest.Near(t, position+" as "+format+": pooled", got[0], want[0], 1e-5)
 		if back.Headless() != o.Headless {

@@ -43,9 +43,7 @@ func TestModelFn_TrainsEveryEncodingAsTheEngine(t *testing.T) {
 			advanced(t, c, 1)
 			want := gomlxtest.Must(c.Loss())(t)
 			batch, err, _ := next()
-			if err != nil {
-				t.Fatal(err)
-			}
+			gomlxtest.NoError(t, err)
 			outputs := gomlxtest.Must(trainer.TrainStep(batch))(t)
 			if got := gomlxtest.Values(t, outputs[0])[0]; !(math.Abs(got-want) <= 2e-5*want) {
 				t.Errorf("%s, step %d: loss %g, the engine's %g", name, step, got, want)
@@ -78,14 +76,10 @@ func reopened(t *testing.T, m *Model) {
 	set, dir := dataset(5, 3), t.TempDir()
 	want := gomlxtest.Must(m.logitsOf(set))(t)
 	theirs := gomlxtest.Must(checkpoint.Build(m.Store()).Dir(filepath.Join(dir, "theirs")).Done())(t)
-	if err := theirs.Save(); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, theirs.Save())
 	path := gomlxtest.Must(checkpoints.Saver{Dir: filepath.Join(dir, "ours")}.Save(m.Store(), 3, struct{}{}))(t)
 	ours, _, err := checkpoints.Find(path, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	for what, load := range map[string]func(*model.Store) error{
 		"gomlx": func(s *model.Store) error {
 			_, err := checkpoint.Build(s).Dir(filepath.Join(dir, "theirs")).Immediate().Done()
@@ -94,9 +88,7 @@ func reopened(t *testing.T, m *Model) {
 		"checkpoints": func(s *model.Store) error { return ours.Load(s, ofOptimizer) },
 	} {
 		again := gomlxtest.Must(newModel(m.backend, m.Recipe, m.Classes, 99))(t)
-		if err := load(again.Store()); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, load(again.Store()))
 		if got := gomlxtest.Must(again.logitsOf(set))(t); !slices.EqualFunc(got, want, slices.Equal[[]float32]) {
 			t.Errorf("read back by %s, the logits are %v, want %v", what, got, want)
 		}
@@ -115,9 +107,7 @@ func TestExport_MergesAdaptersThatGoMLXTrained(t *testing.T) {
 	trainer := train.NewTrainer(b, store, m.ModelFn(data.BatchImages), loss.SparseCategoricalCrossEntropyLogits,
 		&engine.Optimizer{Schedule: engine.Schedule{Peak: 0.05}}, nil, nil)
 	for batch, err := range data.Batches(images, 6, augment, 1).Iter() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, err)
 		gomlxtest.Must(trainer.TrainStep(batch))(t)
 		if trainer.GlobalStep() == 4 {
 			break
@@ -133,9 +123,7 @@ func TestExport_MergesAdaptersThatGoMLXTrained(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "out")
 	gomlxtest.Must(m.Export(dir, b, checkpoints.ExportOptions{Format: "native"}))(t)
 	back, again := gomlxtest.Must(checkpoints.Import(dir, checkpoints.ImportOptions{}))(t), model.NewStore()
-	if err := back.Load(again.Scope("/" + modelScope)); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, back.Load(again.Scope("/"+modelScope)))
 	exported := pooledAndLogits(t, again, back.Config, input)[1]
 	gomlxtest.NearAbs(t, "exported", exported, adapted, 1e-5)
 	gomlxtest.NearAbs(t, "after the export", logits(), adapted, 1e-5)

@@ -127,9 +127,7 @@ func TestGroup_TrainsTheWeightsOfOneProcessWithAsManyParts(t *testing.T) {
 				}
 				return err
 			})
-			if err := errors.Join(errs...); err != nil {
-				t.Fatal(err)
-			}
+			gomlxtest.NoError(t, errors.Join(errs...))
 			run.Recipe.GradAccumSteps = n
 			got, rows := finished(t, run) // one process finds from the group's files that the run is finished
 			if !bytes.Equal(got, want) {
@@ -186,9 +184,7 @@ func TestGroup_AllProcessesEndWithTheWeightsOfTheFirst(t *testing.T) {
 		}
 		return nil
 	})
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, errors.Join(errs...))
 }
 
 func TestGroup_ASignalToOneEndsAllAndOneResumes(t *testing.T) {

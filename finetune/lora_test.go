@@ -56,9 +56,7 @@ func testLoRATrainsAsPEFT(t *testing.T) {
 	for name, x := range want {
 		if path, ok := strings.CutPrefix(name, "first/"); ok {
 			v := c.model.store.GetVariable("/lora/vit/" + path)
-			if err := v.SetValue(tensors.FromFlatDataAndDimensions(x.Float32(), x.Shape...)); err != nil {
-				t.Fatal(err)
-			}
+			gomlxtest.NoError(t, v.SetValue(tensors.FromFlatDataAndDimensions(x.Float32(), x.Shape...)))
 		}
 	}
 	backbone := c.model.weights(t, "")
@@ -93,9 +91,7 @@ func testLoRATrainsAsPEFT(t *testing.T) {
 		t.Fatal(err)
 	}
 	near("after the run", logits(c.model))
-	if err := c.Save(checkpoints.LastDir); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, c.Save(checkpoints.LastDir))
 	dir := filepath.Join(t.TempDir(), "exported")
 	if _, err := c.model.Export(dir, checkpoints.ExportOptions{}); err != nil {
 		t.Fatal(err)
@@ -115,9 +111,7 @@ func unmerged(t *testing.T, c *classification, set *data.InMemory) (logits [][]f
 		plan := in[1 : 1+data.PlanLen]
 		return []*Node{c.model.logits(scope.In(modelScope), augment.Images(in[0], plan), plan)}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	return gomlxtest.Must(c.model.logitsOf(set))(t)
 }
 

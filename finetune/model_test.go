@@ -360,9 +360,7 @@ func TestPredict_ManyFilesAsEachByItself(t *testing.T) {
 		}
 	}
 	content := gomlxtest.Must(os.ReadFile(files[6]))(t)
-	if err := os.WriteFile(files[6], content[:len(content)/2], 0o644); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, os.WriteFile(files[6], content[:len(content)/2], 0o644))
 	answers, err := m.Predict(files, 3)
 	unread := ReadErrors{}
 	if !errors.As(err, &unread) || !slices.Equal(slices.Sorted(maps.Keys(unread)), []int{3, 6, 8}) {

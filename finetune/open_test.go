@@ -68,9 +68,7 @@ func testOpenLoadsTheRequestedWeights(t *testing.T) {
 	refused(t, "the best weights of a foreign model", err, "is not a run: it has no best weights")
 	_, err = OpenOptions{Weights: "newest"}.Open(run.Backend, run.Dir)
 	refused(t, "unknown weights", err, `weights "newest"`)
-	if err := os.RemoveAll(filepath.Join(run.Dir, checkpoints.BestDir)); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, os.RemoveAll(filepath.Join(run.Dir, checkpoints.BestDir)))
 	_, err = OpenOptions{Weights: checkpoints.BestDir}.Open(run.Backend, run.Dir)
 	refused(t, "a run without best weights", err, `has no "best" checkpoint`)
 }
@@ -112,12 +110,8 @@ func TestExport_OpensAsTheRun(t *testing.T) {
 func TestOpen_WithoutPreprocessingRefusesImages(t *testing.T) {
 	gomlxtest.OnGo(t)
 	dir := filepath.Join(t.TempDir(), "vit")
-	if err := os.CopyFS(dir, os.DirFS("../examples/cifar100/demo/vit")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(filepath.Join(dir, "preprocessor_config.json")); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, os.CopyFS(dir, os.DirFS("../examples/cifar100/demo/vit")))
+	gomlxtest.NoError(t, os.Remove(filepath.Join(dir, "preprocessor_config.json")))
 	m := gomlxtest.Must(Open(gomlxtest.Backend(), dir))(t)
 	defer m.Finalize()
 	img := datatest.Tree(t, map[string][]byte{"a.png": datatest.PNG(image.NewGray(image.Rect(0, 0, 7, 5)))})
@@ -131,14 +125,10 @@ func TestOpen_WithoutPreprocessingRefusesImages(t *testing.T) {
 func TestOpen_ABackboneHasFeaturesAlone(t *testing.T) {
 	gomlxtest.OnGo(t)
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join(fixtures.Dir(t, "families"), "ViTMAEModel"))); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join(fixtures.Dir(t, "families"), "ViTMAEModel"))))
 	const processor = `{"image_processor_type": "ViTImageProcessor", "do_resize": true, "do_normalize": true,
 		"resample": 3, "size": {"height": 24, "width": 24}, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}`
-	if err := os.WriteFile(filepath.Join(dir, "preprocessor_config.json"), []byte(processor), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, os.WriteFile(filepath.Join(dir, "preprocessor_config.json"), []byte(processor), 0o600))
 	m := gomlxtest.Must(Open(gomlxtest.Backend(), dir))(t)
 	if c := m.Recipe.Model; c.ImageRows != 24 || c.ImageCols != 24 {
 		t.Fatalf("opened at %d×%d", c.ImageRows, c.ImageCols)
@@ -173,9 +163,7 @@ func TestOpen_OfTheHub(t *testing.T) {
 	cached := filepath.Join(home, "hub", "models--me--demo")
 	commit := strings.Repeat("0123abcd", 5)
 	demo := os.DirFS("../examples/cifar100/demo/vit")
-	if err := os.CopyFS(filepath.Join(cached, "snapshots", commit), demo); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, os.CopyFS(filepath.Join(cached, "snapshots", commit), demo))
 	t.Setenv("HF_HOME", home)
 	t.Setenv("HF_HUB_CACHE", filepath.Join(home, "hub"))
 	t.Setenv("HF_HUB_OFFLINE", "1")

@@ -67,14 +67,10 @@ func TestRun_FromAPretrainedModelBeginsWithItsAccuracy(t *testing.T) {
 		t.Error("the look before the first step changed the weights after the last")
 	}
 
-	if err := second.Page(m, row, report.Figure{Title: "A figure", PNG: []byte("bytes")}); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, second.Page(m, row, report.Figure{Title: "A figure", PNG: []byte("bytes")}))
 	page := string(gomlxtest.Must(os.ReadFile(filepath.Join(second.Dir, PageFile)))(t))
 	_, held, err := m.Recipe.Split(second.Train)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	wrong := gomlxtest.Must(m.examine(held))(t).mistakes()
 	for _, want := range []string{"A figure", fmt.Sprintf("%.2f", 100*before.Top1), fmt.Sprintf("%.2f",
 		100*row.Validation.Top1)} {
@@ -95,9 +91,7 @@ func TestShowAugmentation_DrawsEachEpoch(t *testing.T) {
 	set := dataset(11, 3)
 	show := func(settings string) image.Image {
 		var file bytes.Buffer
-		if err := gomlxtest.Must(tiny().Set(settings))(t).ShowAugmentation(&file, gomlxtest.Backend(), set, 7); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, gomlxtest.Must(tiny().Set(settings))(t).ShowAugmentation(&file, gomlxtest.Backend(), set, 7))
 		return gomlxtest.Must(png.Decode(&file))(t)
 	}
 	plain, flipped := show(""), show("augment.hflip=1")

@@ -41,9 +41,7 @@ func imageFiles(t *testing.T) *data.Files {
 			continue
 		}
 		var file bytes.Buffer
-		if err := jpeg.Encode(&file, img, nil); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, jpeg.Encode(&file, img, nil))
 		files[name+".jpg"] = file.Bytes()
 	}
 	return gomlxtest.Must(data.Folder(datatest.Tree(t, files)))(t).Train
@@ -127,9 +125,7 @@ func TestPlan_IsOfTheSeedTheEpochAndThePart(t *testing.T) {
 		run.Seed = seed
 		c := begun(t, run)
 		for step := range 2 * c.PerPass {
-			if err := c.Fetch(step); err != nil {
-				t.Fatal(err)
-			}
+			gomlxtest.NoError(t, c.Fetch(step))
 			for part := range 2 {
 				name := fmt.Sprintf("seed %d, step %d, part %d", seed, step, part)
 				plan, _ := c.plan(step, part)

@@ -108,9 +108,7 @@ func TestAdopt_CopiesEveryField(t *testing.T) {
 	source.Model.Position = "learned"
 	run := Recipe{Model: vit.Config{Position: "none", DropPath: 0.25}}
 	got, err := run.adopt(source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	want := source.Model
 	want.ImageRows, want.ImageCols, want.Classes, want.Position, want.DropPath = 0, 0, 0, "none", 0.25
 	want.Dropout, want.AttentionDropout, want.Init, want.DType, want.Recompute = 0, 0, "", "", false
@@ -235,9 +233,7 @@ func TestNamed_FitsItsModel(t *testing.T) {
 				model = pre.Model
 				model.ImageRows, model.ImageCols, model.Classes = 24, 24, 100
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			gomlxtest.NoError(t, err)
 			model.Position = "learned"
 			r.Model.Position = "hybrid"
 			source := &initialModel{Path: "pretrained", Model: model, Mean: [3]float64{0.5, 0.5, 0.5},

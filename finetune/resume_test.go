@@ -101,9 +101,7 @@ func ofEarlierVersion(t *testing.T, c *checkpoints.Checkpoint) {
 	}
 	sealed.SHA256 = fmt.Sprintf("%x", sha256.Sum256(sealed.Manifest))
 	raw, encodeErr := json.Marshal(sealed)
-	if err := errors.Join(err, encodeErr, os.WriteFile(file, raw, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, errors.Join(err, encodeErr, os.WriteFile(file, raw, 0o600)))
 }
 
 // A row of an earlier version is of the recipe that had its settings by their former names.

@@ -59,9 +59,7 @@ func TestRow_TrainLossIsTheMeanSinceTheRowBefore(t *testing.T) {
 	}
 	var losses []float64
 	for trainer.Step() < trainer.Steps {
-		if err := trainer.Advance(); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, trainer.Advance())
 		losses = append(losses, gomlxtest.Must(trainer.Loss())(t))
 	}
 	mean := func(of []float64) (sum float64) {
@@ -112,9 +110,7 @@ func TestEMA_FollowsItsRecursion(t *testing.T) {
 			t.Fatal("weights and average are the same: nothing to exchange")
 		}
 		for k := range 2 {
-			if err := trainer.model.swapAverages(); err != nil {
-				t.Fatal(err)
-			}
+			gomlxtest.NoError(t, trainer.model.swapAverages())
 			if swapped := reflect.DeepEqual(trainer.model.weights(t, ""), average) &&
 				reflect.DeepEqual(trainer.model.weights(t, engine.AverageRoot), weights); swapped != (k == 0) {
 				t.Errorf("after %d calls of swapAverages the weights are exchanged: %v", k+1, swapped)
@@ -156,9 +152,7 @@ func TestEvaluate_IsNotCachedAcrossAChangeOfWeights(t *testing.T) {
 		if got := gomlxtest.Must(m.Evaluate(set))(t); got != want {
 			t.Errorf("after %d swaps Evaluate gives %+v, the weights %+v", k, got, want)
 		}
-		if err := m.swapAverages(); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, m.swapAverages())
 	}
 }
 

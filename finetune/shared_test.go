@@ -71,9 +71,7 @@ func (m *Model) predictOne(file string, top int) ([]Class, error) {
 func pngFile(t *testing.T, img image.Image) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "image.png")
-	if err := os.WriteFile(path, datatest.PNG(img), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, os.WriteFile(path, datatest.PNG(img), 0o600))
 	return path
 }
 
@@ -118,9 +116,7 @@ func begun(t *testing.T, run Run) *classification {
 func advanced(t *testing.T, trainer *classification, steps int) {
 	t.Helper()
 	for range steps {
-		if err := trainer.Advance(); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, trainer.Advance())
 	}
 }
 
@@ -128,9 +124,7 @@ func advanced(t *testing.T, trainer *classification, steps int) {
 func done(t *testing.T, run Run) (*Model, report.Result) {
 	t.Helper()
 	m, row, err := run.Do(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	return m, row
 }
 
@@ -153,9 +147,7 @@ func (m *Model) weights(tb testing.TB, root string) map[string][]float64 {
 func latest(t *testing.T, dir, kind string) *checkpoints.Checkpoint {
 	t.Helper()
 	c, _, err := checkpoints.Find(dir, kind)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	return c
 }
 
@@ -205,9 +197,7 @@ func diverge(t *testing.T, m *Model) {
 	gain := m.store.GetVariable("/vit/norm/gain")
 	bad := make([]float32, gain.Shape().Size())
 	bad[0] = float32(math.NaN())
-	if err := gain.SetValue(tensors.FromFlatDataAndDimensions(bad, len(bad))); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, gain.SetValue(tensors.FromFlatDataAndDimensions(bad, len(bad))))
 }
 
 // onTheSameBits skips a test on backends without reproducible bits.
@@ -230,9 +220,7 @@ func refused(t *testing.T, what string, err error, words ...string) {
 
 func rawBytes(t *testing.T, x *tensors.Tensor) (raw []byte) {
 	t.Helper()
-	if err := x.ConstBytes(func(data []byte) { raw = bytes.Clone(data) }); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, x.ConstBytes(func(data []byte) { raw = bytes.Clone(data) }))
 	return raw
 }
 

@@ -55,9 +55,7 @@ func resampled(t *testing.T, table []float64, c vit.Config, kind string) (out []
 	flat := fixtures.Tensor{Data: table}.Float32()
 	rows, _, err := checkpoints.Resample(flat, c.Width, c.Prefix(), [2]int{2, 3},
 		[2]int{5, 4}, kind)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	for _, v := range rows {
 		out = append(out, float64(v))
 	}
@@ -135,9 +133,7 @@ func TestFrom_StartsAHybridFromTheTableOfItsGrid(t *testing.T) {
 		trainer, _ := started(t, "model.position=hybrid;wepe_gate=1;wepe_learn_gate=false;wepe_start="+start,
 			Run{From: from})
 		_, _, rows, err := trainer.model.Encoding()
-		if err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, err)
 		c := trainer.Recipe.Model
 		table := trainer.model.weights(t, "")[tablePath][c.Prefix()*c.Width:]
 		var apart float64 // largest difference of the mean rows
@@ -321,9 +317,7 @@ func TestResume_NeedsNoSourceAndRefusesAnother(t *testing.T) {
 			t.Errorf("another source: %v", err)
 		}
 	}
-	if err := os.RemoveAll(from); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, os.RemoveAll(from))
 	run.From, _ = pretrained(t, func(r *Recipe) { r.LearningRate = 0.02 }) // as if trained on since
 	run.Extend = true
 	if got, _ := finished(t, run); !bytes.Equal(got, variables) {
@@ -344,13 +338,9 @@ func TestRow_NamesTheSourceOfTheWeights(t *testing.T) {
 		Recipe
 		From *initialModel
 	}
-	if err := json.Unmarshal(row.Settings, &settings); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, json.Unmarshal(row.Settings, &settings))
 	best, _, err := checkpoints.Find(from, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	if settings.From == nil || settings.From.Path != from || settings.From.SHA256 != best.SHA256 ||
 		settings.From.Model.Position != "learned" || settings.Model.Position != "learned" || row.Encoding != "learned" {
 		t.Errorf("the row says %s", row.Settings)

@@ -39,9 +39,7 @@ func tarred(t *testing.T, set *data.InMemory) *data.Files {
 	}
 	dir := datatest.Tree(t, map[string][]byte{"0.tar": datatest.Tar(shards[0]...), "1.tar": datatest.Tar(shards[1]...)})
 	parts, _, err := data.Find(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	parts.Train.Classes = set.Classes
 	return parts.Train
 }
@@ -154,9 +152,7 @@ func TestStream_ACutShardStopsARunWithEverythingSaved(t *testing.T) {
 			t.Errorf("%s: saved at step %d: %v", name, at, err)
 		}
 		run.Progress = nil
-		if err := os.WriteFile(shard, content, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, os.WriteFile(shard, content, 0o644))
 		got, gotRows := finished(t, run)
 		if !bytes.Equal(got, want) || !reflect.DeepEqual(gotRows, rows) {
 			t.Errorf("%s: with the shard back, the run ends with other weights or rows than the unbroken one", name)

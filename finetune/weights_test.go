@@ -106,9 +106,7 @@ func TestResume_TakesTheBestForADamagedLastCheckpoint(t *testing.T) {
 	variables, _ := finished(t, run)
 	best := latest(t, run.Dir, checkpoints.BestDir)
 	last := latest(t, run.Dir, checkpoints.LastDir)
-	if err := os.WriteFile(filepath.Join(last.Path, "variables.safetensors"), []byte("damaged"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, os.WriteFile(filepath.Join(last.Path, "variables.safetensors"), []byte("damaged"), 0o644))
 	first := 0
 	run.Progress = func(p engine.Progress) { first = cmp.Or(first, p.Step) }
 	if got, _ := finished(t, run); !bytes.Equal(got, variables) || first != int(best.Step)+1 {
@@ -152,9 +150,7 @@ func TestRun_WithoutItsRowsIsEvaluatedAgainOnce(t *testing.T) {
 	run := tinyRun(t, "epochs=1", 18)
 	run.Test, run.Dir = dataset(29, 2), t.TempDir()
 	_, row := done(t, run)
-	if err := os.Remove(filepath.Join(run.Dir, engine.RowsFile)); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, os.Remove(filepath.Join(run.Dir, engine.RowsFile)))
 	for i := range 2 {
 		m, again := done(t, run)
 		rows := gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, engine.RowsFile)))(t)
@@ -186,9 +182,7 @@ func TestRecord_OfEqualAccuraciesTheLowerLossIsBest(t *testing.T) {
 	if _, again := done(t, run); again.Weights != row.Weights || strings.Contains(log.String(), "gone") {
 		t.Errorf("repeated: %v, logged %q", again.Weights, &log)
 	}
-	if err := os.RemoveAll(filepath.Join(run.Dir, checkpoints.BestDir)); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, os.RemoveAll(filepath.Join(run.Dir, checkpoints.BestDir)))
 	if _, again := done(t, run); again.Weights.Name != checkpoints.LastDir || !strings.Contains(log.String(), "gone") {
 		t.Errorf("without its best weights: %v, logged %q", again.Weights, &log)
 	}
@@ -201,9 +195,7 @@ func TestRun_RepeatedCompletesItsDirectory(t *testing.T) {
 	run.Dir, run.Description = t.TempDir(), map[string]int{"seed": 7}
 	done(t, run)
 	curves, unfinished := filepath.Join(run.Dir, "curves.png"), filepath.Join(run.Dir, "curves.png.tmp-17")
-	if err := errors.Join(os.Remove(curves), os.WriteFile(unfinished, nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, errors.Join(os.Remove(curves), os.WriteFile(unfinished, nil, 0o600)))
 	done(t, run)
 	if _, err := os.Stat(curves); err != nil {
 		t.Error(err)

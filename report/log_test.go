@@ -39,9 +39,7 @@ func TestRowsReadBackAsTheyWereWritten(t *testing.T) {
 		ImageSize: "32x48", Parameters: 1234, Steps: 3, Epochs: 0.5, WallSeconds: 9.25,
 		Validation: Metrics{Loss: 2, Images: 3}, Command: "cifar100 -seeds=3", Settings: []byte(`{"depth":5}`)}
 	for _, row := range []Row{eval, run, eval} {
-		if err := Append(path, row); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, Append(path, row))
 	}
 	rows := gomlxtest.Must(ReadFiles(path, path))(t)
 	want := Rows{Evals: []Eval{eval, eval, eval, eval}, Results: []Result{run, run}}
@@ -57,9 +55,7 @@ func TestLinesThatAreNoRowsAreNamedWithTheReason(t *testing.T) {
 		t.Errorf("a record that is not there: %v", err)
 	}
 	write := func(text string) {
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	write(`{"kind":"eval","step":3,"loss":null,"top1":0.5}` + "\n \t\n7\n" + `{"kind":"note"}` + "\n" +
 		`{"kind":"eval","step":"three"}` + "\n\n" + `{"kind":"run","steps":"five"}` + "\n" + `{"kind":"run","steps":5}`)
@@ -80,9 +76,7 @@ func TestLinesThatAreNoRowsAreNamedWithTheReason(t *testing.T) {
 		}
 	}
 	write(`{"kind":"eval","step":7,"lo`) // without an end
-	if err := Append(path, Eval{Job: job, Step: 3}); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, Append(path, Eval{Job: job, Step: 3}))
 	if rows := gomlxtest.Must(ReadFiles(path))(t); len(rows.Evals) != 1 || len(rows.Skipped) != 1 {
 		t.Errorf("a row after a torn one: %+v, skipped %q", rows.Evals, rows.Skipped)
 	}
@@ -96,9 +90,7 @@ func TestLinesThatAreNoRowsAreNamedWithTheReason(t *testing.T) {
 func TestAppend_Errors(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "runs.jsonl")
-	if err := Append(path, Eval{Job: job}); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, Append(path, Eval{Job: job}))
 	for path, row := range map[string]Row{path: Result{Settings: []byte("{")}, dir: Eval{}, "/dev/full": Eval{},
 		filepath.Join(path, "below", "runs.jsonl"): Eval{}} {
 		if _, err := os.Stat("/dev/full"); err != nil && path == "/dev/full" {
@@ -138,13 +130,9 @@ func FuzzReadFiles(f *testing.F) {
 	seeds := []string{`{"kind":"eval","step":3}` + "\n", `{"kind":"result"}` + "\n{", "\n\n7", ""}
 	path := filepath.Join(f.TempDir(), "rows.jsonl")
 	campaign.Fuzz(f, seeds, func(t *testing.T, content string) {
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 		before, err := ReadFiles(path)
-		if err := errors.Join(err, Append(path, Eval{Step: 3})); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, errors.Join(err, Append(path, Eval{Step: 3})))
 		after, err := ReadFiles(path)
 		if err != nil || len(after.Evals) != len(before.Evals)+1 {
 			t.Errorf("%d rows, then %d, %v", len(before.Evals), len(after.Evals), err)

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 func runExample() RunPage {
@@ -39,9 +41,7 @@ func runExample() RunPage {
 func rendered(t *testing.T, p interface{ HTML(io.Writer) error }) (document string, texts []string) {
 	t.Helper()
 	var out bytes.Buffer
-	if err := p.HTML(&out); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, p.HTML(&out))
 	decoder := xml.NewDecoder(strings.NewReader(out.String()))
 	decoder.Strict, decoder.AutoClose = false, xml.HTMLAutoClose // HTML does not close meta and img
 	for {

@@ -25,9 +25,7 @@ import (
 func shapes(t *testing.T) (finetune.Recipe, *data.InMemory) {
 	t.Helper()
 	set, _, err := data.Shapes("where", 7, 5, 32, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	recipe := gomlxtest.Must(finetune.RecipeByName("cifar100-small"))(t)
 	return recipe, set
 }
@@ -211,9 +209,7 @@ func TestAll_PublishedRowsAreOfTheirVariants(t *testing.T) {
 			if len(row.Settings) == 0 {
 				continue
 			}
-			if err := json.Unmarshal(row.Settings, &got); err != nil {
-				t.Fatal(err)
-			}
+			gomlxtest.NoError(t, json.Unmarshal(row.Settings, &got))
 			for key, value := range want.Params {
 				if fmt.Sprint(got.Params[key]) != fmt.Sprint(value) {
 					t.Errorf("%s: %s trained with %s %v, want %v", file, row.Encoding, key, got.Params[key], value)

@@ -31,16 +31,12 @@ import (
 func files(t *testing.T, name string, n int, seed int64) *data.Files {
 	t.Helper()
 	set, _, err := data.Shapes("where", n, 1, 16, seed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	dir, paths := t.TempDir(), make([]string, n)
 	for i := range paths {
 		paths[i] = fmt.Sprintf("%d.png", i)
 		f := gomlxtest.Must(os.Create(filepath.Join(dir, paths[i])))(t)
-		if err := png.Encode(f, set.RGBA(i)); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, png.Encode(f, set.RGBA(i)))
 		f.Close()
 	}
 	return gomlxtest.Must(data.NewFiles(name, dir, paths, set.Labels, set.Classes))(t)
@@ -59,9 +55,7 @@ func recorded(t *testing.T) *Study {
 func (s *Study) write(t *testing.T, rows ...report.Result) {
 	t.Helper()
 	for _, row := range rows {
-		if err := report.Append(filepath.Join(s.Dir, recordOf(Shard{})), row); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, report.Append(filepath.Join(s.Dir, recordOf(Shard{})), row))
 	}
 }
 
@@ -138,9 +132,7 @@ func TestFromFiles_ChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) {
 	} {
 		other := *s
 		other.Dir, other.Tasks, other.Seeds = t.TempDir(), slices.Clone(s.Tasks), 2
-		if err := os.CopyFS(other.Dir, os.DirFS(s.Dir)); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, os.CopyFS(other.Dir, os.DirFS(s.Dir)))
 		change(&other)
 		if err := other.Run(t.Context()); (err == nil) != (name == "another seed") {
 			t.Errorf("%s: %v", name, err)
@@ -203,9 +195,7 @@ func TestStudy_UnknownSettingsAndUnreadableRowsAreAnErrorEverywhere(t *testing.T
 		s := small(t)
 		s.EvalSizes, s.Variants[1].Settings, s.Tasks[0].Parts = [][2]float64{{1, 1}}, c.settings, c.parts
 		if c.file != "" { // is a directory
-			if err := os.MkdirAll(filepath.Join(s.Dir, c.file), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			gomlxtest.NoError(t, os.MkdirAll(filepath.Join(s.Dir, c.file), 0o755))
 		}
 		for _, name := range strings.Fields(c.calls) {
 			if err := calls[name](s); err == nil || !strings.Contains(err.Error(), filepath.FromSlash(c.file)) {

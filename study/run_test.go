@@ -25,9 +25,7 @@ import (
 func small(t *testing.T) *Study {
 	t.Helper()
 	train, test, err := data.Shapes("where", 31, 17, 16, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	return &Study{
 		Dir: t.TempDir(), Variants: Variants("learned", "wepe"), Seeds: 2, Backend: gomlxtest.Backend(),
 		Tasks: []Task{{Images: Sets(train, test), Recipe: finetune.Recipe{
@@ -39,9 +37,7 @@ func small(t *testing.T) *Study {
 
 func run(t *testing.T, s *Study) {
 	t.Helper()
-	if err := s.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, s.Run(t.Context()))
 }
 
 // lines are the first cells of a table's rows.
@@ -66,13 +62,9 @@ func TestRun_OtherSizesAreEvaluatedOnceWithTheWeightsOfTheRow(t *testing.T) {
 	s.EvalSizes = [][2]float64{{1, 1}, {1.5, 1.5}, {0.5, 2}} // opens the trained models
 	sizes := map[string][2]int{"16x16": {16, 16}, "24x24": {24, 24}, "8x32": {8, 32}}
 	units, _, err := s.found()
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	_, test, err := s.Tasks[0].Images(t.Context(), units[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	measured := map[string]report.Metrics{}
 	for _, weights := range []string{"best", "best", "last"} {
 		s.Weights = weights
@@ -122,9 +114,7 @@ func TestRun_OtherSizesAreEvaluatedOnceWithTheWeightsOfTheRow(t *testing.T) {
 	trained := gomlxtest.Must(report.ReadFiles(filepath.Join(units[0].Dir, engine.RowsFile)))(t).Results[0]
 	s.EvalSizes = [][2]float64{{2, 2}}
 	other, _, err := data.Shapes("shape", 11, 7, 16, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	gone := units[0]
 	gone.Dir = t.TempDir()
 	for name, err := range map[string]error{
@@ -181,9 +171,7 @@ func TestRun_PageOlderThanItsRowsIsWrittenAgain(t *testing.T) {
 	rows := gomlxtest.Must(os.Stat(filepath.Join(dir, engine.RowsFile)))(t).ModTime()
 	for later, kept := range map[time.Duration]bool{-time.Hour: false, 0: true, time.Hour: true} {
 		err := errors.Join(os.WriteFile(page, []byte("kept"), 0o600), os.Chtimes(page, rows, rows.Add(later)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, err)
 		run(t, s)
 		if is := string(gomlxtest.Must(os.ReadFile(page))(t)) == "kept"; is != kept {
 			t.Errorf("a page %v after its rows is kept: %v", later, is)
@@ -284,9 +272,7 @@ func TestTask_MayHaveValidationImages(t *testing.T) {
 	s := small(t)
 	s.Variants, s.Seeds = Variants("none"), 1
 	validation, _, err := data.Shapes("where", 13, 5, 16, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	for _, want := range []error{fs.ErrPermission, nil} {
 		s.Tasks[0].Validation = func(context.Context, Unit) (data.Dataset, error) { return validation, want }
 		if err := s.Run(t.Context()); !errors.Is(err, want) {
@@ -327,14 +313,10 @@ func TestTable_HasALineForEachTask(t *testing.T) {
 	s := small(t)
 	one, _, _ := s.Tasks[0].Images(t.Context(), Unit{Fraction: 1})
 	other, test, err := data.Shapes("shape", 29, 11, 16, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	s.Seeds, s.Tasks = 1, append(s.Tasks, s.Tasks[0])
 	s.Tasks[0].Name, s.Tasks[1].Name, s.Tasks[1].Images = "here", "there", Sets(other, test)
-	if err := s.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, s.Validate())
 	run(t, s)
 	var want []string
 	for _, set := range []data.Dataset{one, other} {

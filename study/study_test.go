@@ -113,9 +113,7 @@ func TestUnits_AreTheSameOnEveryMachineAndOfEarlierVersions(t *testing.T) {
 		}
 	}
 	train, test, err := data.Shapes("where", 31, 17, 16, 0) // a fraction is the images of seed 42
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	part, rest, err := Sets(train, test)(t.Context(), Unit{Fraction: 0.4})
 	want := gomlxtest.Must(data.Fraction(train, 0.4, 42))(t)
 	if err != nil || rest != test || !reflect.DeepEqual(part, want) {
@@ -221,9 +219,7 @@ func TestMerge_JoinsRowsOnceInAnyOrder(t *testing.T) {
 	for _, order := range [][]string{{first, second}, {second, first}, {second, first, first}} {
 		s := planned(t)
 		for range 2 { // the second time there is nothing to merge
-			if err := s.Merge(order); err != nil {
-				t.Fatal(err)
-			}
+			gomlxtest.NoError(t, s.Merge(order))
 		}
 		var got string
 		for _, r := range gomlxtest.Must(report.ReadFiles(filepath.Join(s.Dir, recordOf(Shard{}))))(t).Results {

@@ -69,9 +69,7 @@ func TestOptimizer_InGoMLXsTrainerIsTorchs(t *testing.T) {
 		opt := &Optimizer{WeightDecay: 0.3, ClipNorm: 0.7, EMADecay: 0.9, Schedule: Schedule{Peak: 0.1, Warmup: 3, Steps: 10}}
 		trainer := train.NewTrainer(gomlxtest.Backend(), store, affine, squares, opt, nil, nil)
 		if accumulated > 1 {
-			if err := trainer.AccumulateGradients(accumulated); err != nil {
-				t.Fatal(err)
-			}
+			gomlxtest.NoError(t, trainer.AccumulateGradients(accumulated))
 		}
 		var average float64
 		for step := range 10 {
@@ -89,9 +87,7 @@ func TestOptimizer_InGoMLXsTrainerIsTorchs(t *testing.T) {
 			torchWeights, 3e-6)
 		gomlxtest.Near(t, name+": biases", gomlxtest.Values(t, store.GetVariable("/layer/biases").MustValue()), torchBiases,
 			3e-6)
-		if err := SwapAverages(store); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, SwapAverages(store))
 		gomlxtest.Near(t, name+": average", gomlxtest.Values(t, store.GetVariable("/layer/biases").MustValue())[1:],
 			[]float64{average}, 1e-6)
 		if n := optimizer.GetGlobalStep(store); n != 10 {
@@ -142,9 +138,7 @@ func TestOptimizer_ResumesFromGoMLXsCheckpoint(t *testing.T) {
 				}
 			}
 			gomlxtest.Must(trainer.TrainStep(batch()))(t)
-			if err := saved.Save(); err != nil {
-				t.Fatal(err)
-			}
+			gomlxtest.NoError(t, saved.Save())
 		}
 		if err := SwapAverages(store); err != nil {
 			t.Error(err)

@@ -54,9 +54,7 @@ func TestGroupOf_EveryTrainedVariable(t *testing.T) {
 	for _, name := range gomlxtest.Encodings(position.Names()) {
 		c, err := vit.Config{ImageRows: 4, ImageCols: 6, Channels: 3, PatchSize: 2, Width: 12, Depth: 1, Heads: 3, Classes: 7,
 			PatchNorm: true, Position: name}.Resolve()
-		if err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, err)
 		store := model.NewStore()
 		gomlxtest.RunModel(t, store, func(scope *model.Scope, in []*Node) []*Node {
 			return []*Node{c.Logits(scope.In("vit"), in[0])}

@@ -134,9 +134,7 @@ func TestUpdate_IsAdamWOnTheHost(t *testing.T) {
 				factor := func(variable string) float64 { return o.Factor(variable, 2) }
 				return []*Node{o.apply(s, vars, in[1:], ratesOf(in[0]), factor)}
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			gomlxtest.NoError(t, err)
 			defer exec.Finalize()
 			for step := range 6 {
 				rate := []float64{0, 0.01, 0.1, 0.05, 0.02, 0.01}[step]

@@ -25,9 +25,7 @@ func TestEveryPartOfEveryStepHasItsOwnDropout(t *testing.T) {
 	draws := func(step, part int) []float64 {
 		trainer := NewTrainer(Training{Store: model.NewStore(), GradAccumSteps: 3})
 		trainer.step = step
-		if err := trainer.stream(part); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, trainer.stream(part))
 		return gomlxtest.RunModel(t, trainer.Store, func(scope *model.Scope, in []*graph.Node) []*graph.Node {
 			return []*graph.Node{scope.RandomUniform(in[0].Graph(), shapes.Make(dtypes.Float32, 7))}
 		}, float32(0))[0]

@@ -34,9 +34,7 @@ type scikit struct {
 
 func readScikit(t *testing.T) (s scikit) {
 	t.Helper()
-	if err := json.Unmarshal(gomlxtest.Must(os.ReadFile("testdata/features.json"))(t), &s); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, json.Unmarshal(gomlxtest.Must(os.ReadFile("testdata/features.json"))(t), &s))
 	return s
 }
 

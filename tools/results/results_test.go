@@ -86,9 +86,7 @@ func TestDots_AreTheRunsThatCount(t *testing.T) {
 	}
 	draw := func(runs ...report.Result) string {
 		var file bytes.Buffer
-		if err := plots["dots:"].draw(&file, report.Rows{Results: runs}); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, plots["dots:"].draw(&file, report.Rows{Results: runs}))
 		return file.String()
 	}
 	failed, unseen := report.Result{Job: report.Job{Encoding: "learned", Seed: 3}, Failed: "diverged"}, run(5, 0)
