@@ -7,11 +7,18 @@ package backend
 import (
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/gomlx/compute"
 )
+
+// tunables make glibc's allocator keep freed memory, in huge pages: one heap, no separate mappings, no trimming.
+// mallopt has no option for huge pages, and is too late to limit the number of heaps: each thread of Go's runtime has
+// its own before main, XLA's threads share these, and a heap other than the first unmaps every large block.
+const tunables = "glibc.malloc.arena_max=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1099511627776:" +
+	"glibc.malloc.hugetlb=1"
 
 // tuneVariable prevents the restart with the value "0".
 const tuneVariable = "WEPE_TUNE"
@@ -53,7 +60,8 @@ func Tune() {
 func untuned(goVersion string, lookup func(name string) string) (missing []string) {
 	config := lookup(compute.ConfigEnvVar)
 	others := strings.HasPrefix(config, "go") || strings.HasPrefix(config, "onnx")
-	if tunables != "" && !others && lookup("GLIBC_TUNABLES") == "" {
+	xla := runtime.GOOS == "linux" && slices.Contains(compute.List(), "xla")
+	if xla && !others && lookup("GLIBC_TUNABLES") == "" {
 		missing = append(missing, "GLIBC_TUNABLES="+tunables)
 	}
 	if debug := lookup("GODEBUG"); runtime.GOARCH == "amd64" && strings.Contains(goVersion, "simd") &&

@@ -102,6 +102,10 @@ func newClassification(run Run) (*classification, error) {
 			return nil, err
 		}
 	}
+	trains, err := engine.Trains(r.frozen())
+	if err != nil {
+		return nil, err
+	}
 	perPass := images.Len() / r.BatchSize
 	steps, warmup, interval := r.schedule(perPass)
 	r.Optimizer.EMADecay = r.EMADecay
@@ -110,7 +114,7 @@ func newClassification(run Run) (*classification, error) {
 		Task: c, Backend: run.Backend, Store: m.store, Network: "/" + modelScope, LossNames: []string{""},
 		Job: report.Job{Recipe: r.Name, Dataset: run.Train.Describe().Name, Fraction: run.Fraction, Encoding: run.Label,
 			Seed: run.Seed},
-		Optimizer: r.Optimizer, Trains: r.trains(), Devices: devices,
+		Optimizer: r.Optimizer, Trains: trains, Devices: devices,
 		Factor:    func(variable string) float64 { return r.Optimizer.Factor(variable, r.Model.Depth) },
 		BatchSize: r.BatchSize, GradAccumSteps: r.GradAccumSteps, PerPass: perPass, Steps: steps, Interval: interval,
 		Group: run.Group, Dir: run.Dir, Description: run.Description, SaveEvery: run.SaveEvery, SaveSteps: run.SaveSteps,

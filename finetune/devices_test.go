@@ -197,17 +197,10 @@ func divides(spec *compute.ShardingSpec) bool {
 	return spec != nil && len(spec.Axes) == 1 && slices.Equal(spec.Axes[0], []string{"data"})
 }
 
-func onGo(t *testing.T) {
-	t.Helper()
-	if name := gomlxtest.Backend().Name(); name != "Go Backend" {
-		t.Skipf("several devices are made of the go backend, not of %s", name)
-	}
-}
-
 // With all random and stateful features, one and three devices compute the same program and numbers: executable
 // refuses copies that differ. Each of three devices gets its own image of the plan of a micro-batch.
 func TestDevices_TrainTheWeightsOfOne(t *testing.T) {
-	onGo(t)
+	gomlxtest.OnGo(t) // of which several devices are made
 	run := Run{Backend: gomlxtest.Backend(), Recipe: everything(), Train: dataset(31, 1), Test: dataset(11, 2),
 		Dir: t.TempDir()}
 	run.Recipe.EvalBatchSize = 6

@@ -34,7 +34,10 @@ func (m *Model) Encoding() (features []float64, names []string, vectors []float6
 		} else {
 			return []*Node{ScalarZero(g, dtypes.Float32)}
 		}
-		if e, ok := encoder.(featured); ok {
+		if e, ok := encoder.(interface {
+			Features(g *Graph) *Node // of each patch
+			FeatureNames() []string
+		}); ok {
 			outputs, names = append(outputs, e.Features(g)), e.FeatureNames()
 		}
 		return outputs
@@ -67,17 +70,6 @@ func (m *Model) Encoding() (features []float64, names []string, vectors []float6
 	return features, names, vectors, nil
 }
 
-// featured is an encoder with features of each patch.
-type featured interface {
-	Features(g *Graph) *Node
-	FeatureNames() []string
-}
-
-// followed is an encoder with scalars for the training log.
-type followed interface {
-	Scalars() (map[string]float64, error)
-}
-
 // eachEncoder returns the encoders of the model. A graph of the model has built them, unless images have several grids.
 func (m *Model) eachEncoder() []position.Encoder {
 	if m.encoder == nil {
@@ -90,11 +82,13 @@ func (m *Model) eachEncoder() []position.Encoder {
 func (m *Model) scalars() (map[string]report.JSONFloat, error) {
 	var out map[string]report.JSONFloat
 	for _, encoder := range m.eachEncoder() {
-		encoder, ok := encoder.(followed)
+		learns, ok := encoder.(interface {
+			Scalars() (map[string]float64, error)
+		})
 		if !ok {
 			continue
 		}
-		values, err := encoder.Scalars()
+		values, err := learns.Scalars()
 		if err != nil {
 			return nil, err
 		}

@@ -105,7 +105,6 @@ func together(n int, do func(engine.Group) error) []error {
 // one process with the same micro-batches, bit for bit.
 func TestGroup_TrainsTheWeightsOfOneProcessWithAsManyParts(t *testing.T) {
 	gomlxtest.OnGo(t)
-	onTheSameBits(t)
 	for _, n := range gomlxtest.InTurn(0, 2, 3) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			run := Run{Backend: gomlxtest.Backend(), Recipe: everything(), Train: dataset(31, 1), Test: dataset(11, 2),
@@ -189,7 +188,6 @@ func TestGroup_AllProcessesEndWithTheWeightsOfTheFirst(t *testing.T) {
 
 func TestGroup_ASignalToOneEndsAllAndOneResumes(t *testing.T) {
 	gomlxtest.OnGo(t)
-	onTheSameBits(t)
 	run := Run{Backend: gomlxtest.Backend(), Recipe: everything(), Train: dataset(31, 1), Dir: t.TempDir()}
 	run.Recipe.GradAccumSteps = 3
 	want, _ := finished(t, run)

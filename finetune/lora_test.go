@@ -91,7 +91,6 @@ func testLoRATrainsAsPEFT(t *testing.T) {
 		t.Fatal(err)
 	}
 	near("after the run", logits(c.model))
-	gomlxtest.NoError(t, c.Save(checkpoints.LastDir))
 	dir := filepath.Join(t.TempDir(), "exported")
 	if _, err := c.model.Export(dir, checkpoints.ExportOptions{}); err != nil {
 		t.Fatal(err)

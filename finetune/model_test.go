@@ -207,6 +207,7 @@ func TestOpen_RefusesWhatIsNoCheckpointOfAModel(t *testing.T) {
 		"epochs is 0":           state{},
 		"cannot unmarshal":      7,
 		`unknown field "new"`:   map[string]any{"recipe": map[string]any{"model": map[string]any{"new": 1}}},
+		"of a detector":         map[string]any{"recipe": map[string]any{"detector": struct{}{}}, "from": "a1"}, // a text
 	} {
 		path := gomlxtest.Must(saver.Save(model.NewStore(), 1, meta))(t)
 		_, err := Open(gomlxtest.Backend(), dir)
@@ -218,15 +219,8 @@ func TestOpen_RefusesWhatIsNoCheckpointOfAModel(t *testing.T) {
 // without positions contains no information about it.
 func where(n int, seed uint64) *data.InMemory {
 	r := rand.New(rand.NewPCG(seed, 1))
-	s := &data.InMemory{
-		Info: data.Info{
-			Name:     "where",
-			Height:   4,
-			Width:    4,
-			Channels: 3,
-			Classes:  []string{"top left", "top right", "bottom left", "bottom right"},
-		},
-	}
+	s := &data.InMemory{Info: data.Info{Name: "where", Height: 4, Width: 4, Channels: 3,
+		Classes: []string{"top left", "top right", "bottom left", "bottom right"}}}
 	for range n {
 		label := r.IntN(4)
 		s.Labels = append(s.Labels, int32(label))

@@ -3,12 +3,12 @@
 package finetune
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"image"
 	"image/png"
+	"io"
 	"path/filepath"
 	"strings"
 
@@ -107,13 +107,13 @@ func showMistakes(page *report.RunPage, m *Model, set data.Dataset) error {
 		return err
 	}
 	for k, i := range wrong {
-		var content bytes.Buffer
-		if err := png.Encode(&content, thumbnail(shown, k)); err != nil {
+		title := info.Classes[info.Labels[i]] + ", predicted as " + info.Classes[e.verdicts[i].class]
+		mistake, err := report.NewFigure(title, fmt.Sprintf("(%.0f\u00a0%%)", 100*e.verdicts[i].probability),
+			func(w io.Writer) error { return png.Encode(w, thumbnail(shown, k)) })
+		if err != nil {
 			return err
 		}
-		page.Mistakes = append(page.Mistakes, report.Figure{PNG: content.Bytes(),
-			Title:   info.Classes[info.Labels[i]] + ", predicted as " + info.Classes[e.verdicts[i].class],
-			Caption: fmt.Sprintf("(%.0f\u00a0%%)", 100*e.verdicts[i].probability)})
+		page.Mistakes = append(page.Mistakes, mistake)
 	}
 	return nil
 }

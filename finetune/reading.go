@@ -42,11 +42,11 @@ func ofFiles(files []string) readable {
 		func(i int) string { return files[i] }}
 }
 
-// batch is images first, first+1, …, each of the model's size or nil, and their errors.
+// batch is images first, first+1, …: their errors, and those without one, of the model's size.
 type batch struct {
 	first  int
-	images []*data.Image
 	failed []error
+	whole  []*data.Image
 }
 
 // each runs a program on images and calls see with its first output or the read error of each, in order. A batch is
@@ -71,7 +71,7 @@ func (m *Model) each(p readable, program *model.Exec, see func(i int, output []f
 		}
 	})
 	for b := range ready {
-		outputs, err := m.outputs(b.whole(), program)
+		outputs, err := m.outputs(b.whole, program)
 		if err != nil {
 			return err
 		}
@@ -105,16 +105,6 @@ func (m *Model) warning(p readable) readable {
 	return p
 }
 
-// whole returns the images that could be read.
-func (b batch) whole() (images []*data.Image) {
-	for k, img := range b.images {
-		if b.failed[k] == nil {
-			images = append(images, img)
-		}
-	}
-	return images
-}
-
 // collect applies a function to the first output of a program for each image, and returns the results, with an error of
 // type ReadErrors if some images cannot be read.
 func collect[T any](m *Model, p readable, program *model.Exec,
@@ -140,7 +130,7 @@ func collect[T any](m *Model, p readable, program *model.Exec,
 // readBatch reads a batch of images starting at first, and resizes them to the model's size.
 func (m *Model) readBatch(p readable, first int) batch {
 	n := min(p.n-first, m.EvalBatch())
-	b := batch{first, make([]*data.Image, n), make([]error, n)}
+	images, failed := make([]*data.Image, n), make([]error, n)
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for k := range n {
@@ -151,12 +141,14 @@ func (m *Model) readBatch(p readable, first int) batch {
 					err = fmt.Errorf("finetune: %s: %w", p.name(first+k), err)
 				}
 			}
-			b.images[k], b.failed[k] = img, err
+			if failed[k] = err; err == nil {
+				images[k] = img
+			}
 			return nil
 		})
 	}
 	_ = group.Wait() // each image has its own error
-	return b
+	return batch{first, failed, slices.DeleteFunc(images, func(img *data.Image) bool { return img == nil })}
 }
 
 // outputs runs a program on a batch of images of the model's size and returns its first output for each. The batch is

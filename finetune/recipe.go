@@ -315,15 +315,6 @@ func (r Recipe) frozen() string {
 	return r.Freeze + ",lora"
 }
 
-// trains returns which variables are trained.
-func (r Recipe) trains() func(variable string) bool {
-	trains, err := engine.Trains(r.frozen())
-	if err != nil {
-		panic(err) // of a recipe that is not resolved
-	}
-	return trains
-}
-
 // augmentation returns the augmentation of an epoch.
 func (r Recipe) augmentation(epoch int) data.Augment {
 	a := r.Augment

@@ -53,7 +53,6 @@ func streamOf(t *testing.T, f *data.Files, how data.Streaming) data.Dataset {
 
 func TestStream_TrainsAsMemory(t *testing.T) {
 	gomlxtest.OnGo(t)
-	onTheSameBits(t)
 	run := Run{Backend: gomlxtest.Backend(), Recipe: everything(), Seed: 5, Train: dataset(47, 1), Test: dataset(9, 2),
 		Dir: t.TempDir()}
 	want, wantRows := finished(t, run)
@@ -99,7 +98,6 @@ func cropping(t *testing.T) Recipe {
 
 func TestStream_ResumesWithinAnEpochWithoutRereading(t *testing.T) {
 	gomlxtest.OnGo(t)
-	onTheSameBits(t)
 	f := tarred(t, dataset(47, 1))
 	run := Run{Backend: gomlxtest.Backend(), Recipe: cropping(t), Seed: 5, Train: streamOf(t, f, data.Streaming{}),
 		Dir: t.TempDir()}
@@ -127,7 +125,6 @@ func TestStream_ResumesWithinAnEpochWithoutRereading(t *testing.T) {
 
 func TestStream_ACutShardStopsARunWithEverythingSaved(t *testing.T) {
 	gomlxtest.OnGo(t)
-	onTheSameBits(t)
 	for name, validation := range map[string]string{"training": "-1", "validation": "0.1"} {
 		f := tarred(t, dataset(47, 1))
 		recipe := gomlxtest.Must(cropping(t).Set("grad_accum_steps=3;val_fraction=" + validation))(t)

@@ -305,5 +305,3 @@ func axis(evals []Eval) string {
 	}
 	return "step"
 }
-
-func finite(v float64) bool { return v-v == 0 }

@@ -127,18 +127,18 @@ func (rows *Rows) add(line []byte) error {
 	var r Result
 	switch head.Kind {
 	case e.kind():
-		err := json.Unmarshal(line, &e)
-		if err == nil {
-			rows.Evals = append(rows.Evals, e)
+		if err := json.Unmarshal(line, &e); err != nil {
+			return err
 		}
-		return err
+		rows.Evals = append(rows.Evals, e)
 	case r.kind():
-		err := json.Unmarshal(line, &r)
-		if err == nil {
-			r.Settings = setting.Current(r.Settings)
-			rows.Results = append(rows.Results, r)
+		if err := json.Unmarshal(line, &r); err != nil {
+			return err
 		}
-		return err
+		r.Settings = setting.Current(r.Settings)
+		rows.Results = append(rows.Results, r)
+	default:
+		return fmt.Errorf("kind is %q, want %q or %q", head.Kind, e.kind(), r.kind())
 	}
-	return fmt.Errorf("kind is %q, want %q or %q", head.Kind, e.kind(), r.kind())
+	return nil
 }

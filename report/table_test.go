@@ -21,6 +21,14 @@ func seedRuns(encoding string, top1 ...float64) []Result {
 	return runs
 }
 
+// shows compares a rendered table, whose first line may begin on the next.
+func shows(t *testing.T, got, want string) {
+	t.Helper()
+	if want = strings.TrimPrefix(want, "\n"); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
 // By hand: learned 30, 40, 50 and wepe 45, 41, 53 give the pairs +15, +1, +3, whose mean is 19/3 and whose standard
 // deviation is √(172/3); t(0.975, 2) = 4.302653 is of the tables of Student's distribution. Equal seeds pair.
 func TestTabulate_PairsRunsBySeed(t *testing.T) {
@@ -28,39 +36,26 @@ func TestTabulate_PairsRunsBySeed(t *testing.T) {
 	runs = append(runs, seedRuns("none", 0.10)...)
 	runs[0].Test.Top5 = 0.75
 	table := gomlxtest.Must(NewTable(runs, Spec{Baseline: "learned"}))(t)
-	want := strings.TrimPrefix(`
+	shows(t, table.Text(), `
 encoding  n  test top-1 %  top-5 %   loss  top-1 − learned    95 % interval  pairs  minutes
 ────────  ─  ────────────  ───────  ─────  ───────────────  ───────────────  ─────  ───────
 learned   3         40.00    91.67  1.600                –                –      0      1.5
 wepe      3         46.33   100.00  1.537            +6.33  -12.48 … +25.14      3      1.5
 none      1         10.00   100.00  1.900           -20.00                –      1      1.5
-`, "\n")
-	if got := table.Text(); got != want {
-		t.Errorf("got\n%swant\n%s", got, want)
-	}
+`)
 }
 
 func TestACellIsSafeInMarkdownAndTextEndsWithoutBlanks(t *testing.T) {
 	table := Table{Header: []string{"n", "name"}, Numeric: []bool{true, false}, Rows: [][]string{{"7", "a|b"}},
 		Notes: []string{"one", "two"}}
-	if got, want := table.Markdown(), "| n | name |\n|---:|---|\n| 7 | a\\|b |\n\n- one\n- two\n"; got != want {
-		t.Errorf("got\n%swant\n%s", got, want)
-	}
-	if got, want := table.Text(), "n  name\n─  ────\n7  a|b\none\ntwo\n"; got != want {
-		t.Errorf("got\n%swant\n%s", got, want)
-	}
+	shows(t, table.Markdown(), "| n | name |\n|---:|---|\n| 7 | a\\|b |\n\n- one\n- two\n")
+	shows(t, table.Text(), "n  name\n─  ────\n7  a|b\none\ntwo\n")
 	table.Rows, table.Notes = [][]string{{"", ""}}, nil
-	if got, want := table.Markdown(), "| n | name |\n|---:|---|\n| | |\n"; got != want {
-		t.Errorf("got\n%swant\n%s", got, want)
-	}
+	shows(t, table.Markdown(), "| n | name |\n|---:|---|\n| | |\n")
 	table.Rows = nil
-	if got, want := table.Text(), "n  name\n─  ────\n"; got != want {
-		t.Errorf("got\n%swant\n%s", got, want)
-	}
+	shows(t, table.Text(), "n  name\n─  ────\n")
 	table.Notes = []string{"a reason"}
-	if got := table.Text(); got != "a reason\n" {
-		t.Errorf("without rows: %q", got)
-	}
+	shows(t, table.Text(), "a reason\n")
 }
 
 func TestTabulateShowsTheImagesThatChoicesAreMadeOn(t *testing.T) {
@@ -92,16 +87,13 @@ func TestAcrossHasAColumnForEachSize(t *testing.T) {
 		}
 	}
 	table := gomlxtest.Must(NewTable(runs[:7], Spec{Across: "size"}))(t)
-	want := strings.TrimPrefix(`
+	shows(t, table.Text(), `
 encoding  n  24x24  36x36
 ────────  ─  ─────  ─────
 learned   2   40.0   30.0
 wepe      2   45.0   10.0
 wepe, 36x36: 1 of 2 runs
-`, "\n")
-	if got := table.Text(); got != want {
-		t.Errorf("got\n%swant\n%s", got, want)
-	}
+`)
 	runs[0].Dataset = "other"
 	if _, err := NewTable(runs, Spec{Across: "size"}); err == nil || !strings.Contains(err.Error(), "dataset too") {
 		t.Errorf("a cell of two datasets: %v", err)
@@ -124,7 +116,7 @@ func TestTabulateCountsTheLatestAttemptAndNamesExcludedRuns(t *testing.T) {
 		runs[i].Settings = []byte(settings)
 	}
 	table := gomlxtest.Must(NewTable(runs, Spec{}))(t)
-	want := strings.TrimPrefix(`
+	shows(t, table.Markdown(), `
 | encoding | n | test top-1 % | range | loss | minutes |
 |---|---:|---:|---:|---:|---:|
 | wepe | 2 | 25.00 | 20.00 … 30.00 | 1.750 | 1.5 |
@@ -135,26 +127,20 @@ func TestTabulateCountsTheLatestAttemptAndNamesExcludedRuns(t *testing.T) {
 - 1 earlier attempts at the same run are not counted
 - 1 runs ended with a loss that is not finite; mean losses leave them out
 - wepe (small) has runs of different settings, as o.x 2 and 3
-`, "\n")
-	if got := table.Markdown(); got != want {
-		t.Errorf("got\n%swant\n%s", got, want)
-	}
+`)
 }
 
 func TestPublishedResultsAreAColumnWithTheirConditions(t *testing.T) {
 	runs := append(seedRuns("wepe", 0.25), seedRuns("none", 0.125)...)
 	table := gomlxtest.Must(NewTable(runs, Spec{Published: map[string]float64{"wepe": 83.456, "rope": 80},
 		Conditions: "of 300 epochs"}))(t)
-	want := strings.TrimPrefix(`
+	shows(t, table.Text(), `
 encoding  n  test top-1 %          range   loss  published  minutes
 ────────  ─  ────────────  ─────────────  ─────  ─────────  ───────
 wepe      1         25.00  25.00 … 25.00  1.750      83.46      1.5
 none      1         12.50  12.50 … 12.50  1.875          –      1.5
 published is of 300 epochs
-`, "\n")
-	if got := table.Text(); got != want {
-		t.Errorf("got\n%swant\n%s", got, want)
-	}
+`)
 	table = gomlxtest.Must(NewTable(runs, Spec{Published: map[string]float64{"rope": 80}, Conditions: "of one"}))(t)
 	if got := table.Text(); strings.Contains(got, "published") {
 		t.Errorf("got\n%swant no published result", got)

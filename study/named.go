@@ -152,9 +152,9 @@ var All = []Preset{
 	{
 		Name: "frozen", About: "a gate over ℘ before a frozen backbone, trained at one size and measured at others",
 		Pretrained: true,
-		Variants: frozen(slices.Concat(Variants("learned"),
-			gates("hybrid over ℘", "wepe_blend=exact;wepe_start=drawn;", 0.12, 0.5),
-			gates("hybrid over the sphere", "wepe_blend=sphere;wepe_start=drawn;", 0.12, 0.5))),
+		Variants: slices.Concat([]Variant{{"learned", "learned", "freeze=backbone"}}, // and its table
+			gates("hybrid over ℘", "freeze=backbone;wepe_blend=exact;wepe_start=drawn;", 0.12, 0.5),
+			gates("hybrid over the sphere", "freeze=backbone;wepe_blend=sphere;wepe_start=drawn;", 0.12, 0.5)),
 		EvalSizes: [][2]float64{{0.5, 0.5}, {2.0 / 3, 2.0 / 3}, {1, 1}, {1.5, 1.5}, {2, 2}, {3, 3}},
 	},
 	{
@@ -220,14 +220,6 @@ func gates(label, settings string, lambdas ...float64) (variants []Variant) {
 			variant.Label, variant.Settings = variant.Label+" fixed", variant.Settings+";wepe_learn_gate=false"
 		}
 		variants = append(variants, variant)
-	}
-	return variants
-}
-
-// frozen trains variants without the backbone and its table: head, gate and encoding.
-func frozen(variants []Variant) []Variant {
-	for i := range variants {
-		variants[i].Settings += ";freeze=backbone"
 	}
 	return variants
 }

@@ -11,67 +11,51 @@ import (
 	"github.com/wepe-go/wepe/vit/position"
 )
 
-// axis is one setting of a sweep with its values, as text for Recipe.Set.
-type axis struct {
-	key    string
-	values []string
-}
-
-// axes reads Study.Sweep.
-func axes(sweep string) (all []axis, err error) {
-	for _, part := range strings.FieldsFunc(sweep, func(c rune) bool { return c == ';' }) {
-		key, list, ok := strings.Cut(part, "=")
-		a := axis{key: strings.TrimSpace(key)}
-		if !ok || a.key == "" {
-			return nil, fmt.Errorf("sweep: %q: want setting=value,value", part)
-		}
-		depth := 0
-		values := strings.FieldsFunc(list, func(c rune) bool {
-			switch c {
-			case '[', '{':
-				depth++
-			case ']', '}':
-				depth--
-			}
-			return c == ',' && depth == 0
-		})
-		for _, value := range values {
-			a.values = append(a.values, strings.TrimSpace(value))
-		}
-		if len(a.values) == 0 {
-			return nil, fmt.Errorf("sweep: %s has no values", a.key)
-		}
-		if err := distinct("sweep: "+a.key, a.values); err != nil {
-			return nil, err
-		}
-		if slices.ContainsFunc(all, func(other axis) bool { return other.key == a.key }) {
-			return nil, fmt.Errorf("sweep: %s appears twice", a.key)
-		}
-		all = append(all, a)
+// axis reads one setting of Study.Sweep with its values, as text for Recipe.Set.
+func axis(part string) (key string, values []string, err error) {
+	key, list, ok := strings.Cut(part, "=")
+	if key = strings.TrimSpace(key); !ok || key == "" {
+		return "", nil, fmt.Errorf("sweep: %q: want setting=value,value", part)
 	}
-	return all, nil
+	depth := 0
+	values = strings.FieldsFunc(list, func(c rune) bool {
+		switch c {
+		case '[', '{':
+			depth++
+		case ']', '}':
+			depth--
+		}
+		return c == ',' && depth == 0
+	})
+	for i, value := range values {
+		values[i] = strings.TrimSpace(value)
+	}
+	if len(values) == 0 {
+		return "", nil, fmt.Errorf("sweep: %s has no values", key)
+	}
+	return key, values, distinct("sweep: "+key, values)
 }
 
 // settingsFor lists the settings of a position's training runs: every combination of the axes' values, the last axis
 // running fastest. Hyperparameters that the encoding does not read are skipped.
 func (s *Study) settingsFor(name string) ([]string, error) {
-	all, err := axes(s.Sweep)
-	if err != nil {
-		return nil, err
-	}
 	encoding := vit.Config{Position: name}.Encoding()
-	settings := []string{""}
-	for _, a := range all {
-		if slices.Contains(position.Params(), a.key) && !slices.Contains(encoding.Params(), a.key) {
+	settings, keys := []string{""}, []string(nil)
+	for part := range strings.FieldsFuncSeq(s.Sweep, func(c rune) bool { return c == ';' }) {
+		key, values, err := axis(part)
+		if err != nil {
+			return nil, err
+		}
+		if keys = append(keys, key); slices.Contains(position.Params(), key) && !slices.Contains(encoding.Params(), key) {
 			continue
 		}
 		var longer []string
 		for _, before := range settings {
-			for _, v := range a.values {
-				longer = append(longer, strings.TrimPrefix(before+";"+a.key+"="+v, ";"))
+			for _, v := range values {
+				longer = append(longer, strings.TrimPrefix(before+";"+key+"="+v, ";"))
 			}
 		}
 		settings = longer
 	}
-	return settings, nil
+	return settings, distinct("sweep: the setting", keys)
 }

@@ -191,12 +191,6 @@ func TestUpdate_IsAdamWOnTheHost(t *testing.T) {
 	}
 }
 
-func TestGlobalNorm_IsOfAllGradients(t *testing.T) {
-	got := gomlxtest.Run(t, func(in []*Node) []*Node { return []*Node{globalNorm(in)} },
-		[][]float32{{1, -2, 3}, {4, 5, -6}}, []float32{7, 8}, float32(9), [][]float32{{10}})
-	gomlxtest.Near(t, "norm", got[0], []float64{math.Sqrt(385)}, 1e-6) // Σk² up to 10 is 10·11·21/6
-}
-
 func TestSchedule_WarmsUpThenHalfACosine(t *testing.T) {
 	half := math.Sqrt(0.5)
 	for _, test := range []struct {

@@ -32,11 +32,11 @@ func (t *Trainer) evaluate() (report.Eval, error) {
 	c := &t.course
 	if measured && (score > c.Best || score == c.Best && float64(row.Loss) < c.BestLoss) { // small splits tie often
 		c.Best, c.BestLoss, c.BestStep = score, float64(row.Loss), t.step
-		if err := t.Save(checkpoints.BestDir); err != nil {
+		if err := t.save(checkpoints.BestDir); err != nil {
 			return row, err
 		}
 	}
-	return row, t.Save(checkpoints.LastDir)
+	return row, t.save(checkpoints.LastDir)
 }
 
 // evaluatePending repeats an evaluation during which a run was interrupted: evaluations clear the sum of losses.
@@ -125,16 +125,8 @@ func (t *Trainer) writeLog() error {
 	return disk.Write(filepath.Join(t.Dir, LogFile), func(w io.Writer) error { return writeCSV(w, rows.Evals) })
 }
 
-// saveProgress saves the steps since the start, resume or last save, if there are any.
-func (t *Trainer) saveProgress() error {
-	if t.step == t.startStep {
-		return nil
-	}
-	return t.Save(checkpoints.LastDir)
-}
-
-// Save writes a checkpoint of the state between two steps.
-func (t *Trainer) Save(kind string) error {
+// save writes a checkpoint of the state between two steps.
+func (t *Trainer) save(kind string) error {
 	if !t.writes() {
 		return nil
 	}

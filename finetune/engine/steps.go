@@ -84,17 +84,12 @@ func (t *Trainer) sumsProgram() (*model.Exec, error) {
 		var vars []*model.Variable
 		var grads []*Node
 		for _, sum := range accumulators(scope.Store()) {
-			vars = append(vars, accumulatedOf(scope.Store(), sum))
+			vars = append(vars, scope.Store().GetVariable(strings.TrimPrefix(sum.Path(), accumulatorRoot)))
 			grads = append(grads, sum.NodeValue(scalars))
 			sum.SetNodeValue(ZerosLike(sum.NodeValue(scalars)))
 		}
 		return []*Node{t.Optimizer.apply(scope, vars, grads, ratesOf(scalars), t.Factor)}
 	})
-}
-
-// accumulatedOf returns the variable that a sum of gradients belongs to.
-func accumulatedOf(store *model.Store, sum *model.Variable) *model.Variable {
-	return store.GetVariable(strings.TrimPrefix(sum.Path(), accumulatorRoot))
 }
 
 // trainable returns the trained variables that a graph has used so far, by path.

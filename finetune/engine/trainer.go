@@ -202,8 +202,10 @@ func (t *Trainer) Begin() (err error) {
 
 // stop saves the state and returns why the run ends: the same call resumes it.
 func (t *Trainer) stop(cause error) error {
-	if err := t.saveProgress(); err != nil {
-		return fmt.Errorf("interrupted at step %d of %d and not saved: %w", t.step, t.Steps, err)
+	if t.step > t.startStep {
+		if err := t.save(checkpoints.LastDir); err != nil {
+			return fmt.Errorf("interrupted at step %d of %d and not saved: %w", t.step, t.Steps, err)
+		}
 	}
 	if !errors.Is(cause, ErrInterrupted) {
 		cause = fmt.Errorf("%w; saved", cause)
@@ -242,7 +244,7 @@ func (t *Trainer) Advance() error {
 		t.evalTime = min(t.evalTime, time.Since(began))
 		progress.Eval = &row
 	} else if time.Since(t.saved) >= t.SaveEvery || t.SaveSteps > 0 && t.step%t.SaveSteps == 0 {
-		if err := t.Save(checkpoints.LastDir); err != nil {
+		if err := t.save(checkpoints.LastDir); err != nil {
 			return err
 		}
 	}

@@ -266,17 +266,11 @@ func SwapAverages(store *model.Store) error {
 		}
 		found = true
 		weights, err := v.Value()
+		mean, meanErr := average.Value()
+		if err = cmp.Or(err, meanErr); err == nil {
+			err = cmp.Or(v.SetValuePreservingOld(mean), average.SetValuePreservingOld(weights))
+		}
 		if err != nil {
-			return err
-		}
-		mean, err := average.Value()
-		if err != nil {
-			return err
-		}
-		if err := v.SetValuePreservingOld(mean); err != nil {
-			return err
-		}
-		if err := average.SetValuePreservingOld(weights); err != nil {
 			return err
 		}
 	}

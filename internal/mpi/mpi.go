@@ -38,8 +38,8 @@ import (
 	"unsafe"
 )
 
-// World is the processes of an MPI job.
-type World struct {
+// job implements World.
+type job struct {
 	mu         sync.Mutex // MPI_THREAD_SERIALIZED: from any thread, one call at a time
 	way        string
 	rank, size int
@@ -47,7 +47,7 @@ type World struct {
 }
 
 // Start joins the job, once in the life of a process; way is how SumFloat32 adds.
-func Start(way string) (*World, error) {
+func Start(way string) (World, error) {
 	if err := Validate(way); err != nil {
 		return nil, err
 	}
@@ -65,20 +65,16 @@ func Start(way string) (*World, error) {
 		C.MPI_Finalize()
 		return nil, fmt.Errorf("mpi: this MPI serves one thread only (level %d): want MPI_THREAD_SERIALIZED", level)
 	}
-	return &World{way: way, rank: int(rank), size: int(size)}, nil
+	return &job{way: way, rank: int(rank), size: int(size)}, nil
 }
 
-// Rank is the number of this process, from 0.
-func (w *World) Rank() int { return w.rank }
-
-// Size is the number of processes.
-func (w *World) Size() int { return w.size }
+func (w *job) Rank() int { return w.rank }
+func (w *job) Size() int { return w.size }
 
 // stretch is the maximum length of one call: 16 MB, so that Ordered needs little memory, and no count overflows an int.
 const stretch = 1 << 22
 
-// SumFloat32 replaces values by their sums over all processes. All call it with equally many values.
-func (w *World) SumFloat32(values []float32) error {
+func (w *job) SumFloat32(values []float32) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for len(values) > 0 {
@@ -91,7 +87,7 @@ func (w *World) SumFloat32(values []float32) error {
 	return nil
 }
 
-func (w *World) sum(values []float32) error {
+func (w *job) sum(values []float32) error {
 	if w.way == Allreduce {
 		return failure("MPI_Allreduce", C.allreduce((*C.float)(&values[0]), C.int(len(values))))
 	}
@@ -116,8 +112,7 @@ func (w *World) sum(values []float32) error {
 	return nil
 }
 
-// Gather returns the messages of all processes, by rank.
-func (w *World) Gather(message []byte) ([][]byte, error) {
+func (w *job) Gather(message []byte) ([][]byte, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	own, sizes := C.longlong(len(message)), make([]C.longlong, w.size)
@@ -140,11 +135,8 @@ func (w *World) Gather(message []byte) ([][]byte, error) {
 	return all, nil
 }
 
-// End leaves the job; all processes call it.
-func (w *World) End() { C.MPI_Finalize() }
-
-// Abort ends all processes of the job; a failed process calls it, because the others would wait.
-func (w *World) Abort(status int) { C.give_up(C.int(status)) }
+func (w *job) End()             { C.MPI_Finalize() }
+func (w *job) Abort(status int) { C.give_up(C.int(status)) }
 
 // failure returns MPI's message for a code.
 func failure(call string, code C.int) error {

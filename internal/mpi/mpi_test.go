@@ -99,7 +99,7 @@ func survivesNil() (err error) {
 			err = nil
 		}
 	}()
-	var w *World
+	var w *job
 	w.rank++
 	return err
 }

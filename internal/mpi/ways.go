@@ -5,7 +5,7 @@
 //
 //	CC=mpicc go build -tags=mpi ./cmd/wepe
 //
-// Without the tag, Start returns an error. World implements engine.Group.
+// Without the tag, Start returns an error.
 package mpi
 
 import (
@@ -13,6 +13,16 @@ import (
 	"slices"
 	"strings"
 )
+
+// World is the processes of an MPI job, an engine.Group.
+type World interface {
+	Rank() int // of this process, from 0
+	Size() int
+	SumFloat32(values []float32) error       // replaces values by their sums; all call it with equally many
+	Gather(message []byte) ([][]byte, error) // the messages of all processes, by rank
+	End()                                    // leaves the job; all processes call it
+	Abort(status int)                        // ends all processes: the others would wait for a failed one
+}
 
 // Ways to sum. Addition of floating-point numbers depends on its order.
 const (

@@ -89,7 +89,11 @@ func set(recipe any, path []string, value json.RawMessage) error {
 	case errors.As(err, &wrong):
 		return fmt.Errorf("%s is not %s", text, describeType(wrong.Type))
 	case err != nil: // an unknown field
-		return Unknown("setting", path[len(path)-1], fieldNames(parent(recipe, path)))
+		names, _ := Fields(parent(recipe, path))
+		for i, name := range names { // of a struct once
+			names[i], _, _ = strings.Cut(name, ".")
+		}
+		return Unknown("setting", path[len(path)-1], slices.Compact(names))
 	}
 	return nil
 }
@@ -152,19 +156,6 @@ func parent(recipe any, path []string) reflect.Type {
 		}
 	}
 	return of
-}
-
-// fieldNames lists the JSON names of a struct's fields, with the fields of embedded structs.
-func fieldNames(of reflect.Type) (names []string) {
-	for field := range of.Fields() {
-		switch name := JSONName(field); {
-		case field.Anonymous:
-			names = append(names, fieldNames(field.Type)...)
-		case name != "-":
-			names = append(names, name)
-		}
-	}
-	return names
 }
 
 // JSONName returns the name of a field in JSON.

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/gomlx/gomlx/ml/model"
@@ -77,15 +78,12 @@ func positionsTable() (report.Table, error) {
 		if err != nil {
 			return table, err
 		}
-		d, ok := descriptions[p.Name]
-		if !ok {
-			d = p.Doc
-		}
 		name := "`" + p.Name + "`"
 		if p.Source != "" {
 			name = fmt.Sprintf("[%s](%s)", name, p.Source)
 		}
-		table.Rows = append(table.Rows, []string{name, p.Kind.String(), d, printable.Thousands(count)})
+		table.Rows = append(table.Rows, []string{name, p.Kind.String(), cmp.Or(descriptions[p.Name], p.Doc),
+			printable.Thousands(count)})
 	}
 	return table, nil
 }

@@ -56,7 +56,7 @@ func signalStatus(ctx context.Context) int {
 }
 
 // world is the MPI job of this process, nil outside one.
-var world *mpi.World
+var world mpi.World
 
 // Join makes this process part of the MPI job that mpirun or srun started; way is how gradients are summed, "" for no
 // MPI.

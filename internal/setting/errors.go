@@ -2,7 +2,10 @@
 
 package setting
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // RangeError means that a number of a recipe is out of its range.
 type RangeError struct {
@@ -23,3 +26,20 @@ func In[T int | float64](field string, value T, ok bool, want string) error {
 	}
 	return &RangeError{field, float64(value), want}
 }
+
+// UnknownError is the error for a word that is none of the known names. A command adds what was probably meant.
+type UnknownError struct {
+	What, Word string
+	Names      []string
+}
+
+// Error implements error.
+func (e *UnknownError) Error() string {
+	if len(e.Names) > 12 {
+		return fmt.Sprintf("unknown %s %q: none of %d names", e.What, e.Word, len(e.Names))
+	}
+	return fmt.Sprintf("unknown %s %q: want one of %s", e.What, e.Word, strings.Join(e.Names, ", "))
+}
+
+// Unknown returns an UnknownError.
+func Unknown(what, word string, names []string) error { return &UnknownError{what, word, names} }
