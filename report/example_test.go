@@ -4,10 +4,11 @@ package report_test
 
 import (
 	"fmt"
-	"log"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/janpfeifer/must"
 
 	"github.com/wepe-go/wepe/report"
 )
@@ -20,18 +21,10 @@ func ExampleNewTable() {
 	for i, top1 := range []float64{0.40, 0.41, 0.42, 0.45} {
 		job := report.Job{Dataset: "shapes", Fraction: 1, Encoding: []string{"learned", "wepe"}[i%2], Seed: int64(i / 2)}
 		metrics := report.Metrics{Top1: report.JSONFloat(top1), Images: 100}
-		if err := report.Append(path, report.Result{Job: job, Test: metrics}); err != nil {
-			log.Fatal(err)
-		}
+		must.M(report.Append(path, report.Result{Job: job, Test: metrics}))
 	}
-	rows, err := report.ReadFiles(path)
-	if err != nil {
-		log.Fatal(err)
-	}
-	table, err := report.NewTable(rows.Results, report.Spec{Baseline: "learned"})
-	if err != nil {
-		log.Fatal(err)
-	}
+	rows := must.M1(report.ReadFiles(path))
+	table := must.M1(report.NewTable(rows.Results, report.Spec{Baseline: "learned"}))
 	fmt.Println(table.Header[5], table.Rows[1][5], "interval", table.Rows[1][6])
 	// Output: top-1 − learned +2.00 interval -10.71 … +14.71
 }

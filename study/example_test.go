@@ -5,8 +5,9 @@ package study_test
 import (
 	"context"
 	"fmt"
-	"log"
 	"os"
+
+	"github.com/janpfeifer/must"
 
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
@@ -16,29 +17,15 @@ import (
 
 // Two encodings, two steps each. A result needs three seeds or more and all steps of a recipe.
 func Example() {
-	train, test, err := data.Shapes("where", 60, 20, 32, 1)
-	if err != nil {
-		log.Fatal(err)
-	}
-	recipe, err := finetune.RecipeByName("shapes")
-	if err != nil {
-		log.Fatal(err)
-	}
+	train, test := must.M2(data.Shapes("where", 60, 20, 32, 1))
+	recipe := must.M1(finetune.RecipeByName("shapes"))
 	recipe.Epochs, recipe.WarmupEpochs, recipe.Steps, recipe.EvalEverySteps = 0, 0, 2, 2
-	dir, err := os.MkdirTemp("", "")
-	if err != nil {
-		log.Fatal(err)
-	}
+	dir := must.M1(os.MkdirTemp("", ""))
 	defer os.RemoveAll(dir)
 	s := study.Study{Dir: dir, Variants: study.Variants("learned", "wepe-sphere"), Seeds: 1, Backend: gomlxtest.Backend(),
 		Tasks: []study.Task{{Recipe: recipe, Images: study.Sets(train, test)}}}
-	if err := s.Run(context.Background()); err != nil {
-		log.Fatal(err)
-	}
-	table, err := s.Table()
-	if err != nil {
-		log.Fatal(err)
-	}
+	must.M(s.Run(context.Background()))
+	table := must.M1(s.Table())
 	for _, line := range table.Rows {
 		fmt.Println(line[0])
 	}
@@ -52,10 +39,7 @@ func ExampleParseShard() {
 	slurm := map[string]string{"SLURM_ARRAY_TASK_ID": "2", "SLURM_ARRAY_TASK_MIN": "0", "SLURM_ARRAY_TASK_MAX": "3",
 		"SLURM_ARRAY_TASK_COUNT": "4", "SLURM_ARRAY_TASK_STEP": "1"}
 	lookup := func(name string) (string, bool) { value, ok := slurm[name]; return value, ok } // or os.LookupEnv
-	shard, err := study.ParseShard("", lookup, 0)
-	if err != nil {
-		log.Fatal(err)
-	}
+	shard := must.M1(study.ParseShard("", lookup, 0))
 	fmt.Printf("%d/%d\n", shard.Index, shard.Of)
 	// Output: 2/4
 }
