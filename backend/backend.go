@@ -107,7 +107,6 @@ func (m machine) choose() (compute.Backend, error) {
 	var b compute.Backend
 	var err error
 	config, note := m.config, ""
-	opened := func() (compute.Backend, error) { return m.open(config) }
 	switch name {
 	case "xla", "stablehlo", "hlo", "shlo":
 		b, note, err = m.namedPlugin(options)
@@ -116,15 +115,14 @@ func (m machine) choose() (compute.Backend, error) {
 			return nil, fmt.Errorf("%s: ONNX Runtime is neither installed nor at ONNXRUNTIME_SHARED_LIBRARY_PATH: "+
 				"run `make onnxruntime`", m.asked)
 		}
-		b, err = m.try(opened)
 	case "go":
 		if !strings.Contains(options, "ops_") {
 			config = "go:" + strings.Trim("ops_sequential,"+options, ",")
 		}
 		note = m.slow()
-		b, err = m.try(opened)
-	default: // that the program has registered
-		b, err = m.try(opened)
+	}
+	if b == nil && err == nil { // or another that the program has registered
+		b, err = m.try(func() (compute.Backend, error) { return m.open(config) })
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", m.asked, err)

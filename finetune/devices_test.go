@@ -236,14 +236,12 @@ func TestDevices_TrainTheWeightsOfOne(t *testing.T) {
 	}
 
 	run.Dir = t.TempDir() // two processes of three devices each
-	if err := errors.Join(together(2, func(g engine.Group) error {
+	gomlxtest.NoError(t, errors.Join(together(2, func(g engine.Group) error {
 		run := run
 		run.Backend, run.Group = &several{Backend: gomlxtest.Backend(), n: 3, kind: "accelerator"}, g
 		_, _, err := run.Do(t.Context())
 		return err
-	})...); err != nil {
-		t.Fatal(err)
-	}
+	})...))
 	if got, _ := finished(t, run); !bytes.Equal(got, want) {
 		t.Error("the variables of two processes with three devices each differ")
 	}

@@ -18,14 +18,20 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// table connects members of a group in one process: the last to arrive sums, in the order of ranks.
+// table connects members of a group in one process.
 type table struct {
 	sync.Mutex
-	all   sync.Cond
-	given [][]float32
-	count int
-	round int
+	n, count int // of the members, and of those that have given something in this round
+	*round
 }
+
+// round is one exchange.
+type round struct {
+	given []any // by rank
+	done  chan struct{}
+}
+
+func (t *table) begin() { t.count, t.round = 0, &round{make([]any, t.n), make(chan struct{})} }
 
 type member struct {
 	rank int
@@ -33,65 +39,49 @@ type member struct {
 }
 
 func (m member) Rank() int { return m.rank }
-func (m member) Size() int { return len(m.given) }
+func (m member) Size() int { return m.n }
 
-// Gather sends the bytes as numbers: the test sums integers exactly.
-func (m member) Gather(message []byte) ([][]byte, error) {
-	sizes := make([]float32, m.Size())
-	sizes[m.rank] = float32(len(message))
-	if err := m.SumFloat32(sizes); err != nil {
-		return nil, err
+// exchange returns what all members give, by rank.
+func (m member) exchange(given any) []any {
+	m.Lock()
+	now := m.round
+	now.given[m.rank] = given
+	if m.count++; m.count == m.n {
+		m.begin()
+		close(now.done)
 	}
-	all := make([][]byte, m.Size())
-	for rank, size := range sizes {
-		bytes := make([]float32, int(size))
-		if rank == m.rank {
-			for i, b := range message {
-				bytes[i] = float32(b)
-			}
-		}
-		if err := m.SumFloat32(bytes); err != nil {
-			return nil, err
-		}
-		for _, b := range bytes {
-			all[rank] = append(all[rank], byte(b))
-		}
+	m.Unlock()
+	<-now.done
+	return now.given
+}
+
+func (m member) Gather(message []byte) (all [][]byte, err error) {
+	for _, other := range m.exchange(bytes.Clone(message)) {
+		all = append(all, other.([]byte))
 	}
 	return all, nil
 }
 
+// SumFloat32 adds in the order of ranks.
 func (m member) SumFloat32(values []float32) error {
-	m.Lock()
-	defer m.Unlock()
-	m.given[m.rank] = values
-	if m.count++; m.count < len(m.given) {
-		for round := m.round; round == m.round; {
-			m.all.Wait()
-		}
-		return nil
-	}
-	sum := slices.Clone(m.given[0])
-	for _, other := range m.given[1:] {
-		if len(other) != len(sum) {
-			panic(fmt.Sprintf("members give %d and %d values", len(sum), len(other)))
-		}
-		for i, v := range other {
-			sum[i] += v
+	for rank, other := range m.exchange(slices.Clone(values)) {
+		if other := other.([]float32); len(other) != len(values) {
+			panic(fmt.Sprintf("members give %d and %d values", len(values), len(other)))
+		} else if rank == 0 {
+			copy(values, other)
+		} else {
+			for i, v := range other {
+				values[i] += v
+			}
 		}
 	}
-	for _, values := range m.given {
-		copy(values, sum)
-	}
-	m.count = 0
-	m.round++
-	m.all.Broadcast()
 	return nil
 }
 
 // together runs n processes concurrently, and returns their errors by rank.
 func together(n int, do func(engine.Group) error) []error {
-	t := &table{given: make([][]float32, n)}
-	t.all.L = t
+	t := &table{n: n}
+	t.begin()
 	errs := make([]error, n)
 	var wait sync.WaitGroup
 	for rank := range n {

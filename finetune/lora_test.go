@@ -87,14 +87,10 @@ func testLoRATrainsAsPEFT(t *testing.T) {
 		}
 	}
 	near("while it trains", unmerged(t, c, shown))
-	if _, err := c.choose(); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.Must(c.choose())(t)
 	near("after the run", logits(c.model))
 	dir := filepath.Join(t.TempDir(), "exported")
-	if _, err := c.model.Export(dir, checkpoints.ExportOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.Must(c.model.Export(dir, checkpoints.ExportOptions{}))(t)
 	near("exported", logits(gomlxtest.Must(Open(run.Backend, dir))(t)))
 }
 

@@ -266,8 +266,7 @@ func (m *Model) ModelFn() train.ModelFn {
 	}
 }
 
-// Store returns the store with the variables of the model, below scope "vit", and the hyperparameters
-// of its encoding.
+// Store returns the store with the variables of the model, below scope "vit", and the hyperparameters of its encoding.
 func (m *Model) Store() *model.Store { return m.store }
 
 // Paths in the store of a model. They are a file format.

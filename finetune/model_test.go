@@ -185,9 +185,7 @@ func TestOpen_RefusesACheckpointThatLacksAVariable(t *testing.T) {
 	const lost = "/vit/block_01/norm2/gain"
 	saver := checkpoints.Saver{Dir: filepath.Join(run.Dir, checkpoints.BestDir),
 		Omit: func(path string) bool { return path == lost }}
-	if _, err := saver.Save(model.store, last.Step+1000, last.Meta); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.Must(saver.Save(model.store, last.Step+1000, last.Meta))(t)
 	opened := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
 	_, err := opened.Evaluate(dataset(7, 2))
 	var mismatch *checkpoints.MismatchError

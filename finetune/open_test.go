@@ -88,9 +88,7 @@ func TestExport_OpensAsTheRun(t *testing.T) {
 	want := gomlxtest.Must(m.logitsOf(set))(t)
 	for _, format := range []string{"hf", "timm", "native"} {
 		dir := filepath.Join(t.TempDir(), format)
-		if _, err := m.Export(dir, checkpoints.ExportOptions{Format: format}); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.Must(m.Export(dir, checkpoints.ExportOptions{Format: format}))(t)
 		opened := gomlxtest.Must(Open(run.Backend, dir))(t)
 		if !slices.Equal(opened.Classes, set.Classes) {
 			t.Errorf("%s: classes %q", format, opened.Classes)

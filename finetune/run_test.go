@@ -334,9 +334,7 @@ func TestFreeze_KeepsBitsAndHasNoState(t *testing.T) {
 				"optimizer.weight_decay=0;optimizer.name="+kind+";freeze="+freeze, 30))
 			store := trainer.model.store
 			// The initial weights are drawn while the first program is compiled; an evaluation comes first.
-			if _, err := trainer.model.Evaluate(dataset(5, 2)); err != nil {
-				t.Fatal(err)
-			}
+			gomlxtest.Must(trainer.model.Evaluate(dataset(5, 2)))(t)
 			before := map[string][]byte{}
 			for v := range store.IterVariables() {
 				before[v.Path()] = rawBytes(t, v.MustValue())

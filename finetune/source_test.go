@@ -242,9 +242,7 @@ func TestFrom_KeepsAHeadOfUnnamedClassesWithALine(t *testing.T) {
 	}
 	for format, labels := range map[string][]string{"hf": unnamed, "timm": {}} {
 		dir := filepath.Join(t.TempDir(), format)
-		if _, err := source.Export(dir, checkpoints.ExportOptions{Format: format, Labels: labels}); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.Must(source.Export(dir, checkpoints.ExportOptions{Format: format, Labels: labels}))(t)
 		trainer, said := started(t, "", Run{From: dir, Train: dataset(30, 3)})
 		if !slices.Equal(trainer.model.weights(t, "")["head/weights"], head) ||
 			!strings.Contains(said, "head: the checkpoint's; its files do not name its 7 classes") {

@@ -66,13 +66,9 @@ func TestCollectTakesTheLaterRowOfAStep(t *testing.T) {
 }
 
 func TestCurvesOfDifferentDataAreNamedApart(t *testing.T) {
-	fifth := history("wepe", 1, 0.1)
-	fifth[0].Fraction = 0.2
-	whole := history("wepe", 1, 0.2)
-	whole[0].Fraction = 1
-	third := history("wepe", 1, 0.3)
-	third[0].Fraction = 1. / 3
-	curves := collect(slices.Concat(fifth, whole, third), Validation)
+	evals := slices.Repeat(history("wepe", 1, 0.1), 3)
+	evals[0].Fraction, evals[1].Fraction, evals[2].Fraction = 0.2, 1, 1./3
+	curves := collect(evals, Validation)
 	if len(curves) != 3 || curves[0].name != "wepe, 20%" || curves[1].name != "wepe, 100%" ||
 		curves[2].name != "wepe, 33.3%" {
 		t.Errorf("got %+v", curves)

@@ -13,8 +13,7 @@
 // incomplete line and report it.
 //
 // In rows, accuracies are fractions of 1, losses are means in nats per image, times are in seconds; tables and plots
-// show accuracies in percent. Differences between encodings are paired by seed, with
-// 95 % confidence intervals.
+// show accuracies in percent. Differences between encodings are paired by seed, with 95 % confidence intervals.
 package report
 
 import (

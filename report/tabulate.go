@@ -79,7 +79,7 @@ func NewTable(runs []Result, spec Spec) (Table, error) {
 	}
 	table.add(true, "top-5 %", "loss")
 	if spec.Baseline != "" {
-		table.add(true, "top-1 − "+spec.Baseline, interval, "pairs")
+		table.add(true, "top-1 − "+spec.Baseline, "95 % interval", "pairs")
 	}
 	if !slices.ContainsFunc(runs, func(r Result) bool { _, ok := spec.Published[r.Encoding]; return ok }) {
 		spec.Published = nil
@@ -129,9 +129,6 @@ func across(runs []Result, by string, notes []string) (Table, error) {
 	}
 	return table, nil
 }
-
-// interval is the header of confidence intervals.
-const interval = "95 % interval"
 
 // unmixed returns an error for a group of runs with different recipes or data.
 func unmixed(group []Result) error {

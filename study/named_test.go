@@ -38,10 +38,7 @@ func TestAll_EveryUnitHasItsOwnRecipeAndDirectory(t *testing.T) {
 		if s.Variants == nil {
 			s.Variants = Variants("none", "learned")
 		}
-		var err error
-		if s.Sizes, err = SizesOf(n.Sides, recipe, &set.Info); err != nil {
-			t.Fatal(err)
-		}
+		s.Sizes = gomlxtest.Must(SizesOf(n.Sides, recipe, &set.Info))(t)
 		_, finals := units(t, &s, nil)
 		if want := 3 * 2 * max(1, len(n.Sides)) * len(s.Variants); len(finals) != want {
 			t.Errorf("%s: %d units, want %d", n.Name, len(finals), want)

@@ -187,9 +187,8 @@ func TestNext_WaitsForTheSettingsOfAllShards(t *testing.T) {
 	}
 	for next != nil { // run all that is possible
 		done[next.id] = report.Result{ID: next.id, Test: report.Metrics{Top1: 0.5, Images: 7}}
-		if next, waits, err = s.next(done, nil); err != nil {
-			t.Fatal(err)
-		}
+		next, waits, err = s.next(done, nil)
+		gomlxtest.NoError(t, err)
 	}
 	if waits != 3 { // of dtd learned this shard has all seeds
 		t.Errorf("%d training runs wait, want 3", waits)

@@ -64,6 +64,9 @@ func batch() train.Batch {
 func TestOptimizer_InGoMLXsTrainerIsTorchs(t *testing.T) {
 	for name, accumulated := range map[string]int{"each step": 1, "accumulated": 2} {
 		store := model.NewStore()
+		values := func(name string) []float64 {
+			return gomlxtest.Values(t, store.GetVariable("/layer/"+name).MustValue())
+		}
 		store.RootScope().In("layer").VariableWithValue("weights", [][]float32{{0.5, -1}, {2, 0.25}, {-0.75, 1.5}})
 		store.RootScope().In("layer").VariableWithValue("biases", []float32{0.1, -0.2})
 		opt := &Optimizer{WeightDecay: 0.3, ClipNorm: 0.7, EMADecay: 0.9, Schedule: Schedule{Peak: 0.1, Warmup: 3, Steps: 10}}
@@ -81,15 +84,12 @@ func TestOptimizer_InGoMLXsTrainerIsTorchs(t *testing.T) {
 			if step > 0 {
 				decay = math.Min(0.9, float64(1+step)/float64(10+step))
 			}
-			average = decay*average + (1-decay)*gomlxtest.Values(t, store.GetVariable("/layer/biases").MustValue())[1]
+			average = decay*average + (1-decay)*values("biases")[1]
 		}
-		gomlxtest.Near(t, name+": weights", gomlxtest.Values(t, store.GetVariable("/layer/weights").MustValue()),
-			torchWeights, 3e-6)
-		gomlxtest.Near(t, name+": biases", gomlxtest.Values(t, store.GetVariable("/layer/biases").MustValue()), torchBiases,
-			3e-6)
+		gomlxtest.Near(t, name+": weights", values("weights"), torchWeights, 3e-6)
+		gomlxtest.Near(t, name+": biases", values("biases"), torchBiases, 3e-6)
 		gomlxtest.NoError(t, SwapAverages(store))
-		gomlxtest.Near(t, name+": average", gomlxtest.Values(t, store.GetVariable("/layer/biases").MustValue())[1:],
-			[]float64{average}, 1e-6)
+		gomlxtest.Near(t, name+": average", values("biases")[1:], []float64{average}, 1e-6)
 		if n := optimizer.GetGlobalStep(store); n != 10 {
 			t.Errorf("%s: %d steps are counted", name, n)
 		}
@@ -102,11 +102,11 @@ func TestOptimizer_InGoMLXsTrainerIsTorchs(t *testing.T) {
 			t.Errorf("%s: the moments stay: %v", name, err)
 		}
 		// The first step of new moments, m̂/√v̂ = ±1, has the length of the rate.
-		before := gomlxtest.Values(t, store.GetVariable("/layer/biases").MustValue())
+		before := values("biases")
 		trainer = train.NewTrainer(gomlxtest.Backend(), store, affine, squares, &Optimizer{Schedule: Schedule{Peak: 0.01}},
 			nil, nil)
 		gomlxtest.Must(trainer.TrainStep(batch()))(t)
-		for i, after := range gomlxtest.Values(t, store.GetVariable("/layer/biases").MustValue()) {
+		for i, after := range values("biases") {
 			if moved := math.Abs(after - before[i]); !(math.Abs(moved-0.01) <= 1e-6) {
 				t.Errorf("%s: the first step after Clear moves bias %d by %g", name, i, moved)
 			}

@@ -40,8 +40,7 @@ const (
 //	m ← μ·m + g
 //	w ← w - η·s·m
 //
-// without weight decay, as Dosovitskiy et al. fine-tune (https://arxiv.org/abs/2010.11929). Resolve sets zero
-// fields.
+// without weight decay, as Dosovitskiy et al. fine-tune (https://arxiv.org/abs/2010.11929). Resolve sets zero fields.
 //
 // A *Optimizer is an optimizer of GoMLX, for its train.Trainer, which accumulates gradients with it too:
 //

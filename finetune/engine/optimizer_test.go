@@ -120,9 +120,7 @@ func TestUpdate_IsAdamWOnTheHost(t *testing.T) {
 					h.lr = 0
 				}
 				host = append(host, h)
-				if _, err := store.CreateVariable(v.path, tensors.FromFlatDataAndDimensions(flat, v.size)); err != nil {
-					t.Fatal(err)
-				}
+				gomlxtest.Must(store.CreateVariable(v.path, tensors.FromFlatDataAndDimensions(flat, v.size)))(t)
 			}
 			o := gomlxtest.Must(o.Resolve())(t)
 			o.Schedule = Schedule{Peak: 1} // the rates below are inputs

@@ -18,8 +18,7 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// Task is the model and data that a Trainer trains: classification in package finetune, detection in
-// package detect.
+// Task is the model and data that a Trainer trains: classification in package finetune, detection in package detect.
 type Task interface {
 	// Losses builds the losses of one micro-batch from the inputs that Call passes: scalars, whose sum is minimized.
 	Losses(scope *model.Scope, inputs []*Node) []*Node

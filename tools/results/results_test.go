@@ -20,13 +20,11 @@ func TestFilled_ReplacesWhatIsBetweenTheMarkers(t *testing.T) {
 	dir := t.TempDir()
 	for seed, top1 := range []report.JSONFloat{0.25, 0.75} {
 		for i, encoding := range []string{"wepe", "cpe"} { // 1.5625 and 4.6875 points apart
-			if err := report.Append(filepath.Join(dir, "study.jsonl"), report.Result{
+			gomlxtest.NoError(t, report.Append(filepath.Join(dir, "study.jsonl"), report.Result{
 				Job:         report.Job{Encoding: encoding, Fraction: 1, Seed: int64(seed)},
 				Test:        report.Metrics{Loss: 2 - top1, Top1: top1 * (1 + report.JSONFloat(i)/16), Top5: 1, Images: 3},
 				WallSeconds: 90,
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 		}
 	}
 	const marker = "# Results\n<!-- table: study by=encoding baseline=wepe -->\n"
@@ -46,11 +44,9 @@ func TestFilled_ReplacesWhatIsBetweenTheMarkers(t *testing.T) {
 	// Three runs each, of which two have a partner.
 	for seed := range 3 {
 		for i, encoding := range []string{"wepe", "cpe"} {
-			if err := report.Append(filepath.Join(dir, "apart.jsonl"), report.Result{
+			gomlxtest.NoError(t, report.Append(filepath.Join(dir, "apart.jsonl"), report.Result{
 				Job: report.Job{Encoding: encoding, Seed: int64(seed + i)}, Test: report.Metrics{Top1: 0.5, Images: 3},
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 		}
 	}
 	const apart = "<!-- table: apart baseline=wepe rows=cpe -->\n"
