@@ -32,43 +32,51 @@ var vtabSizes = [3]int{800, 200, 73_728} // a tenth of dSprites
 // are the lossless originals, and which 1,000 of them are for training is our choice: VTAB's follows the order of
 // TensorFlow Datasets, and its copies hold jpegs. CIFAR-100 has a test set of its own size.
 func writeTasks(ctx context.Context, dir, from string, sizes [3]int, logger *slog.Logger) error {
-	if from == "shapes" {
-		return writeShapes(ctx, dir, [3]int{sizes[0], sizes[1], sizes[0] + sizes[1]}, 64, logger)
+	origin, tasks := "own split of CIFAR-100's binary version, lossless", []spriteTask{{folder: "cifar"}}
+	read := func(spriteTask) (sets [3]data.Dataset, err error) {
+		train, held, err := data.CIFAR100(from)
+		if err != nil {
+			return sets, err
+		}
+		_, some, err := data.RandomSplit(train, sizes[0]+sizes[1], 0)
+		if err != nil {
+			return sets, err
+		}
+		return parts(some, held, sizes[1])
 	}
-	if strings.HasSuffix(from, ".npz") {
-		const origin = "own split of dSprites' npz, lossless"
-		return writeSprites(ctx, dir, origin, logger, func(t spriteTask) ([3]data.Dataset, error) {
+	switch {
+	case from == "shapes":
+		origin, tasks = "generated shapes, no VTAB data", spriteTasks
+		read = func(t spriteTask) (sets [3]data.Dataset, err error) {
+			both, held, err := data.Shapes(t.task, sizes[0]+sizes[1], sizes[0]+sizes[1], spriteSide, 0)
+			if err != nil {
+				return sets, err
+			}
+			return parts(both, held, sizes[1])
+		}
+	case strings.HasSuffix(from, ".npz"):
+		origin, tasks = "own split of dSprites' npz, lossless", spriteTasks
+		read = func(t spriteTask) ([3]data.Dataset, error) {
 			sets, err := dSprites(ctx, from, t.label, sizes)
 			return [3]data.Dataset{sets[0], sets[1], sets[2]}, err
-		})
+		}
 	}
-	train, held, err := data.CIFAR100(from)
-	if err != nil {
-		return err
+	for _, t := range tasks {
+		sets, err := read(t)
+		if err == nil {
+			err = writeTask(ctx, dir, t.folder, origin, sets, logger)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	_, some, err := data.RandomSplit(train, sizes[0]+sizes[1], 0)
-	if err != nil {
-		return err
-	}
-	learn, val, err := data.RandomSplit(some, sizes[1], 0)
-	if err != nil {
-		return err
-	}
-	const origin = "own split of CIFAR-100's binary version, lossless"
-	return writeTask(ctx, dir, "cifar", origin, [3]data.Dataset{learn, val, held}, logger)
+	return nil
 }
 
-// writeShapes writes the two dSprites tasks with generated shapes of side×side pixels.
-func writeShapes(ctx context.Context, dir string, sizes [3]int, side int, logger *slog.Logger) error {
-	const origin = "generated shapes, no VTAB data"
-	return writeSprites(ctx, dir, origin, logger, func(t spriteTask) (s [3]data.Dataset, err error) {
-		both, held, err := data.Shapes(t.task, sizes[0]+sizes[1], sizes[2], side, 0)
-		if err != nil {
-			return s, err
-		}
-		learn, val, err := data.RandomSplit(both, sizes[1], 0)
-		return [3]data.Dataset{learn, val, held}, err
-	})
+// parts takes validation images from those for training.
+func parts(train, held data.Dataset, validation int) ([3]data.Dataset, error) {
+	learn, val, err := data.RandomSplit(train, validation, 0)
+	return [3]data.Dataset{learn, val, held}, err
 }
 
 // spriteTask is a task of dSprites: its folder, its name in package data, and its class of an image.
@@ -80,21 +88,6 @@ type spriteTask struct {
 var spriteTasks = []spriteTask{
 	{"dsprites_loc", "location", func(_, x int) int { return x / 2 }},                            // 32 positions
 	{"dsprites_ori", "orientation", func(orientation, _ int) int { return orientation * 2 / 5 }}, // floor(k/2.5) of 40
-}
-
-// writeSprites writes the two dSprites tasks.
-func writeSprites(ctx context.Context, dir, origin string, logger *slog.Logger,
-	read func(spriteTask) ([3]data.Dataset, error)) error {
-	for _, t := range spriteTasks {
-		sets, err := read(t)
-		if err == nil {
-			err = writeTask(ctx, dir, t.folder, origin, sets, logger)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // writeTask writes datasets for training, validation and test as one task. Its folder appears when it is complete; an

@@ -89,12 +89,12 @@ func TestWriteTasks_LeaveNothingIfTheyCannotBeWritten(t *testing.T) {
 	if err := writeTasks(t.Context(), dir, original, [3]int{31, 13, 0}, quiet); err == nil {
 		t.Error("44 of 43 images were written")
 	}
-	if err := writeShapes(t.Context(), filepath.Join(dir, "blocked"), [3]int{3, 2, 2}, 24, quiet); err == nil {
+	if err := writeTasks(t.Context(), filepath.Join(dir, "blocked"), "shapes", [3]int{3, 2}, quiet); err == nil {
 		t.Error("wrote below a file")
 	}
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
-	if err := writeShapes(stopped, dir, [3]int{3, 2, 2}, 24, quiet); !errors.Is(err, context.Canceled) {
+	if err := writeTasks(stopped, dir, "shapes", [3]int{3, 2}, quiet); !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted: %v", err)
 	}
 	entries, err := os.ReadDir(dir)
@@ -107,7 +107,7 @@ func TestWriteTasks_LeaveNothingIfTheyCannotBeWritten(t *testing.T) {
 func TestWriteTasks_ASecondTime(t *testing.T) {
 	dir := t.TempDir()
 	first, second := filepath.Join(dir, "dsprites_loc", "ORIGIN"), filepath.Join(dir, "dsprites_ori")
-	write := func() error { return writeShapes(t.Context(), dir, [3]int{3, 2, 2}, 24, quiet) }
+	write := func() error { return writeTasks(t.Context(), dir, "shapes", [3]int{3, 2}, quiet) }
 	gomlxtest.NoError(t, errors.Join(write(), os.RemoveAll(second), write()))
 	_, err := os.Stat(filepath.Join(second, "test.txt"))
 	gomlxtest.NoError(t, errors.Join(err, os.WriteFile(first, nil, 0o644)))
@@ -181,11 +181,11 @@ func TestDSprites_Refuses(t *testing.T) {
 		"truncated":   {half, usual, half},
 		"no images":   {with("imgs.npy", nil), usual, "imgs"},
 		"no factors":  {with("latents_classes.npy", nil), usual, "latents_classes"},
-		"a pickle":    {with("imgs.npy", datatest.NPY("|O", "100, 64, 64", all)), usual, "imgs"},
-		"floats":      {with("imgs.npy", datatest.NPY("<f8", "100, 64, 64", all)), usual, "imgs"},
-		"too long":    {with("imgs.npy", append(datatest.NPY("|u1", "100, 64, 64", all), 1)), usual, "imgs"},
-		"sides":       {with("imgs.npy", datatest.NPY("|u1", "100, 32, 128", all)), usual, "imgs"},
-		"99 images":   {with("imgs.npy", datatest.NPY("|u1", "99, 64, 64", all[:99*64*64])), usual, "99 images"},
+		"a pickle":    {with("imgs.npy", datatest.NPY("|O", all, 100, 64, 64)), usual, "imgs"},
+		"floats":      {with("imgs.npy", datatest.NPY("<f8", all, 100, 64, 64)), usual, "imgs"},
+		"too long":    {with("imgs.npy", append(datatest.NPY("|u1", all, 100, 64, 64), 1)), usual, "imgs"},
+		"sides":       {with("imgs.npy", datatest.NPY("|u1", all, 100, 32, 128)), usual, "imgs"},
+		"99 images":   {with("imgs.npy", datatest.NPY("|u1", all[:99*64*64], 99, 64, 64)), usual, "99 images"},
 		"grey":        {with("imgs.npy", changed(images, -1, 3)), usual, "image 99"},
 		"x":           {with("latents_classes.npy", changed(factors, -16, 32)), usual, "row 99: x is 32"},
 		"orientation": {with("latents_classes.npy", changed(factors, -17, 0xff)), usual, "row 99: orientation"},

@@ -16,6 +16,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/wepe-go/wepe/internal/numpy"
 )
 
 // Tree writes files by their paths, with slashes, below a new directory, which it returns.
@@ -92,9 +94,9 @@ func DSprites(n int) map[string][]byte {
 		}
 	}
 	return map[string][]byte{
-		"imgs.npy":            NPY("|u1", fmt.Sprintf("%d, 64, 64", n), images),
-		"latents_classes.npy": NPY("<i8", fmt.Sprintf("%d, 6", n), factors),
-		"metadata.npy":        NPY("|O", "", []byte("a pickle")),
+		"imgs.npy":            NPY("|u1", images, n, 64, 64),
+		"latents_classes.npy": NPY("<i8", factors, n, 6),
+		"metadata.npy":        NPY("|O", []byte("a pickle")),
 	}
 }
 
@@ -103,15 +105,9 @@ func SpriteFactors(k int) [6]int {
 	return [6]int{0, k % 3, k % 6, 7 * k % 40, 5 * k % 32, 11 * k % 32}
 }
 
-// NPY returns an array file as NumPy writes it: the header padded with spaces to a multiple of 64 bytes.
-func NPY(dtype, shape string, content []byte) []byte {
-	header := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", dtype, shape)
-	for (10+len(header)+1)%64 != 0 {
-		header += " "
-	}
-	header += "\n"
-	out := append([]byte("\x93NUMPY\x01\x00"), byte(len(header)), byte(len(header)>>8))
-	return append(append(out, header...), content...)
+// NPY returns an array file as NumPy writes it.
+func NPY(dtype string, content []byte, shape ...int) []byte {
+	return append(numpy.Header(dtype, shape...), content...)
 }
 
 // NPZ writes a file of arrays and returns its path; members without content are omitted.
