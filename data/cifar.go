@@ -72,13 +72,13 @@ func cifarFrom(dir string) (train, test *InMemory, err error) {
 // cifarFiles are the contents of the three files, by name.
 type cifarFiles map[string][]byte
 
-func (c cifarFiles) readDir(dir string) error {
-	for _, name := range []string{cifarNames, cifarTrain, cifarTest} {
-		raw, err := disk.ReadFile(filepath.Join(dir, name), cifarMaxBytes)
-		if err != nil {
+var cifarParts = []string{cifarNames, cifarTrain, cifarTest}
+
+func (c cifarFiles) readDir(dir string) (err error) {
+	for _, name := range cifarParts {
+		if c[name], err = disk.ReadFile(filepath.Join(dir, name), cifarMaxBytes); err != nil {
 			return err
 		}
-		c[name] = raw
 	}
 	return nil
 }
@@ -91,27 +91,20 @@ func (c cifarFiles) readArchive(file string, r io.Reader) error {
 	}
 	// The whole stream is bounded, so that members cannot expand without limit.
 	archive := tar.NewReader(io.LimitReader(unzipped, 2*cifarMaxBytes))
-	for len(c) < 3 {
+	for len(c) < len(cifarParts) {
 		member, err := archive.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		var raw []byte
-		name := ""
-		if err == nil {
-			name = path.Base(member.Name)
+		if err == nil && member.Typeflag == tar.TypeReg && slices.Contains(cifarParts, path.Base(member.Name)) {
+			name := path.Base(member.Name)
+			if c[name] != nil {
+				return fmt.Errorf("%s: %s appears twice", file, name)
+			}
+			c[name], err = io.ReadAll(archive)
 		}
-		if err == nil && member.Typeflag == tar.TypeReg &&
-			slices.Contains([]string{cifarNames, cifarTrain, cifarTest}, name) {
-			raw, err = io.ReadAll(archive)
-		}
-		switch {
-		case err != nil:
+		if err != nil {
 			return fmt.Errorf("%s: %w: the archive is damaged or truncated: download it again", file, err)
-		case raw != nil && c[name] != nil:
-			return fmt.Errorf("%s: %s appears twice", file, name)
-		case raw != nil:
-			c[name] = raw
 		}
 	}
 	// Reading to the end verifies gzip's checksum.
@@ -130,7 +123,7 @@ func (c cifarFiles) parse(where string, err error) (train, test *InMemory, _ err
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(c) < 3 {
+	if len(c) < len(cifarParts) {
 		return nil, nil, fmt.Errorf("%s lacks %s, %s or %s", where, cifarTrain, cifarTest, cifarNames)
 	}
 	names := strings.Fields(string(c[cifarNames]))

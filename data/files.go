@@ -216,8 +216,15 @@ func (f *Files) load(ctx context.Context, p preprocess.Settings, clipped func(ro
 	if err != nil {
 		return nil, err
 	}
-	if err := f.unreadable(damaged); err != nil {
-		return nil, err
+	var lines []string
+	for i, err := range damaged {
+		if err != nil {
+			lines = append(lines, fmt.Sprintf("%s: %v", f.Where(i), err))
+		}
+	}
+	if len(lines) > 0 {
+		return nil, &ImageError{fmt.Sprintf("%s: %d of %d images", f.Name, len(lines), f.Len()),
+			errors.New(shortened(lines)), true}
 	}
 	copy(m.Labels, f.Labels)
 	return m, nil
@@ -248,29 +255,7 @@ func (f *Files) image(ctx context.Context, row int, memory *semaphore.Weighted,
 
 // Read decodes one file.
 func (f *Files) Read(row int) (*Image, error) {
-	raw, err := f.read(row)
-	if err == nil {
-		var img *Image
-		if img, err = decode(raw); err == nil {
-			return img, nil
-		}
-	}
-	return nil, fmt.Errorf("data: %s: %w", f.Where(row), err)
-}
-
-// unreadable is an error of type *ImageError that lists the images with an error.
-func (f *Files) unreadable(damaged []error) error {
-	var lines []string
-	for i, err := range damaged {
-		if err != nil {
-			lines = append(lines, fmt.Sprintf("%s: %v", f.Where(i), err))
-		}
-	}
-	if len(lines) == 0 {
-		return nil
-	}
-	return &ImageError{fmt.Sprintf("%s: %d of %d images", f.Name, len(lines), len(damaged)),
-		errors.New(shortened(lines)), true}
+	return f.image(context.Background(), row, semaphore.NewWeighted(maxPixels), Encoded.image)
 }
 
 // shortened joins the first ten lines.

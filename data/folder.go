@@ -110,7 +110,7 @@ func (in found) classFolders(dir string, classes []string) (*Files, error) {
 		switch {
 		case in.images[name] == nil:
 			return nil, fmt.Errorf("%s: class folder %s has no images (%s)%s: remove it, or rename it to .%s, which is skipped",
-				dir, name, strings.Join(imageExtensions, ", "), in.others.besides(), name)
+				dir, name, strings.Join(imageExtensions, ", "), in.besides(), name)
 		case !slices.Contains(classes, name):
 			return nil, fmt.Errorf("%s: folder %s is none of the %d classes", dir, name, len(classes))
 		}
@@ -138,7 +138,7 @@ func ImageFiles(dir string) (*Files, error) {
 	}
 	in := all.below("")
 	if len(in.images) == 0 {
-		return nil, fmt.Errorf("data: no images in %s (%s)%s", dir, strings.Join(imageExtensions, ", "), in.others.besides())
+		return nil, fmt.Errorf("data: no images in %s (%s)%s", dir, strings.Join(imageExtensions, ", "), in.besides())
 	}
 	return in.files(dir, slices.Sorted(maps.Keys(in.images))), nil
 }
@@ -147,18 +147,15 @@ func ImageFiles(dir string) (*Files, error) {
 type found struct {
 	folders []string            // at the top, sorted
 	images  map[string][]string // by top folder, "" outside of folders
-	others  ignored             // files in folders that are not images, by extension
+	others  map[string]int      // files in folders that are not images, by extension
 }
 
-// ignored are numbers of files by extension.
-type ignored map[string]int
-
-// besides names them in an error.
-func (i ignored) besides() string {
-	if len(i) == 0 {
+// besides names the others in an error.
+func (in found) besides() string {
+	if len(in.others) == 0 {
 		return ""
 	}
-	return ", only files that are not read: " + disk.Extensions(i)
+	return ", only files that are not read: " + disk.Extensions(in.others)
 }
 
 // tree are the files and folders below a directory, see walk.
@@ -166,7 +163,7 @@ type tree []string
 
 // below returns what is in a folder of the tree, given with a slash at its end, or "" for all.
 func (t tree) below(top string) found {
-	in := found{images: map[string][]string{}, others: ignored{}}
+	in := found{images: map[string][]string{}, others: map[string]int{}}
 	for _, file := range t {
 		file, here := strings.CutPrefix(file, top)
 		folder, rest, below := strings.Cut(file, "/")
@@ -209,8 +206,12 @@ func (t *tree) walk(dir, below string, above []fs.FileInfo) error {
 		if hidden(entry.Name()) {
 			continue
 		}
-		file := path.Join(below, entry.Name())
-		if !leadsToFolder(here, entry) {
+		file, folder := path.Join(below, entry.Name()), entry.IsDir()
+		if entry.Type()&fs.ModeSymlink != 0 {
+			info, err := os.Stat(filepath.Join(here, entry.Name()))
+			folder = err == nil && info.IsDir()
+		}
+		if !folder {
 			*t = append(*t, file)
 			continue
 		}
@@ -220,15 +221,6 @@ func (t *tree) walk(dir, below string, above []fs.FileInfo) error {
 		}
 	}
 	return nil
-}
-
-// leadsToFolder reports whether an entry of a directory is a folder or a link to one.
-func leadsToFolder(dir string, entry fs.DirEntry) bool {
-	if entry.Type()&fs.ModeSymlink == 0 {
-		return entry.IsDir()
-	}
-	info, err := os.Stat(filepath.Join(dir, entry.Name()))
-	return err == nil && info.IsDir()
 }
 
 // Split splits the files as a function of the seed, by the SHA-256 of the text SEED/CLASS/PATH: an image is held out

@@ -60,7 +60,11 @@ func Decode(r io.Reader) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	return decode(raw)
+	e, err := Identify(raw, 0)
+	if err != nil {
+		return nil, err
+	}
+	return e.image()
 }
 
 // DecodeBytes bounds what decoding allocates per pixel, in all, with its result and without the file: for a 16-bit tiff
@@ -198,15 +202,6 @@ func begins(raw []byte, magic string) bool {
 		}
 	}
 	return true
-}
-
-// decode decodes a whole file.
-func decode(raw []byte) (*Image, error) {
-	e, err := Identify(raw, 0)
-	if err != nil {
-		return nil, err
-	}
-	return e.image()
 }
 
 // identify reads the format and size from the first bytes of a file: a few bytes can declare gigabytes.

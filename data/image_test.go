@@ -121,7 +121,7 @@ func TestDecode_DamagedEXIFDoesNotLoseTheImage(t *testing.T) {
 		for _, v := range []byte{0x00, 0xff, raw[at] ^ 0x01, raw[at] ^ 0x80} {
 			damaged := bytes.Clone(raw)
 			damaged[at] = v
-			p, err := decode(damaged)
+			p, err := Decode(bytes.NewReader(damaged))
 			if err != nil {
 				t.Fatalf("byte %d as %#x: %v", at, v, err)
 			}
@@ -221,7 +221,7 @@ func TestDecode_TIFFsAreDividedByTheirAlphaAsByPillow(t *testing.T) {
 		"16 bits": tiffOf([][4]uint16{{0x0a12, 0x14ff, 0x1e00, 0x2880}, {0x6301, 0x0102, 0xc8c8, 0xffff},
 			{0x3203, 0x3c04, 0x4605, 0x0006}, {0x07aa, 0x0501, 0x0302, 0x0bfe}, {0x5a00, 0xb4ff, 0xfe10, 0xfd20}}),
 	} {
-		if got := gomlxtest.Must(decode(raw))(t); !slices.Equal(got.Pixels, want) {
+		if got := gomlxtest.Must(Decode(bytes.NewReader(raw)))(t); !slices.Equal(got.Pixels, want) {
 			t.Errorf("%s: %v, want %v", name, got.Pixels, want)
 		}
 	}
@@ -247,7 +247,7 @@ func TestDecode_GreyOf16BitsIsClippedAsByPillow13(t *testing.T) {
 		keyed := slices.Concat(plain[:header], []byte{0, 0, 0, 2}, grey,
 			binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE(grey)), plain[header:])
 		for _, raw := range [][]byte{plain, keyed} {
-			got := gomlxtest.Must(decode(raw))(t)
+			got := gomlxtest.Must(Decode(bytes.NewReader(raw)))(t)
 			for x, want := range c.want {
 				if [3]uint8(got.Pixels[3*x:]) != [3]uint8{want, want, want} || got.Clipped != c.clipped {
 					t.Errorf("pixel %d is %v, want %d, clipped %v", x, got.Pixels[3*x:3*x+3], want, got.Clipped)
@@ -336,7 +336,7 @@ func TestDecode_ImagesAreThoseOfPillow(t *testing.T) {
 			s := gomlxtest.Must(preprocess.Parse(c.Config))(t)
 			file := gomlxtest.Must(os.ReadFile(filepath.Join(dir, c.File)))(t)
 			where := fmt.Sprintf("%s, case %d, %s, %s", dir, i, c.File, c.Config)
-			got, err := decode(file)
+			got, err := Decode(bytes.NewReader(file))
 			if err == nil {
 				got, err = got.Preprocess(s)
 			}
@@ -432,7 +432,7 @@ func TestCropped_HasTheBitsOfTheWholeImage(t *testing.T) {
 			continue
 		}
 		raw := gomlxtest.Must(os.ReadFile(path))(t)
-		whole := gomlxtest.Must(decode(raw))(t)
+		whole := gomlxtest.Must(Decode(bytes.NewReader(raw)))(t)
 		for k := range 40 {
 			w := window{height: 1 + r.IntN(whole.Height), width: 1 + r.IntN(whole.Width)}
 			w.top, w.left = r.IntN(whole.Height-w.height+1), r.IntN(whole.Width-w.width+1)

@@ -31,27 +31,19 @@ const maxScans = 100
 // jpegPart decodes a part of a jpeg, without orientation, at 1/scale of its size, one of jpegScales. The part is in
 // pixels of the result.
 func (e Encoded) jpegPart(scale int, part image.Rectangle) (*Image, error) {
-	if err := wholeJPEG(e.raw); err != nil {
-		return nil, err
-	}
-	return e.decodeJPEGPart(scale, part)
-}
-
-// wholeJPEG refuses a jpeg that is truncated, or too expensive to decode.
-func wholeJPEG(raw []byte) error {
 	scans, last := 0, byte(0)
-	for marker := range jpegSegments(raw) {
+	for marker := range jpegSegments(e.raw) {
 		if last = marker; marker == markerScan {
 			scans++
 		}
 	}
 	switch {
 	case last != markerEnd:
-		return io.ErrUnexpectedEOF
+		return nil, io.ErrUnexpectedEOF
 	case scans > maxScans:
-		return fmt.Errorf("the image has %d scans, want at most %d", scans, maxScans)
+		return nil, fmt.Errorf("the image has %d scans, want at most %d", scans, maxScans)
 	}
-	return nil
+	return e.decodeJPEGPart(scale, part)
 }
 
 // jpegSegments iterates over the markers of a jpeg and their contents, to its end or to where it is truncated. It skips

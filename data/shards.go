@@ -244,8 +244,7 @@ func numberedClasses(labels []int32) (classes []string, err error) {
 	}
 	if int(largest) >= 2*len(seen)+sparseClasses {
 		return nil, fmt.Errorf("the largest label is %d, but only %d labels occur: number the classes from 0 without "+
-			"gaps, or "+
-			"name all in %s", largest, len(seen), classNamesFile)
+			"gaps, or name all in %s", largest, len(seen), classNamesFile)
 	}
 	for label := range largest + 1 {
 		classes = append(classes, strconv.Itoa(int(label)))
