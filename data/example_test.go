@@ -117,19 +117,9 @@ func ExampleDecode() {
 	// Output: 50 70 20 20 <nil>
 }
 
-// Generated images, whose class is the quarter of the image with the shape.
-func ExampleShapes() {
-	train, test, err := data.Shapes("where", 100, 20, 32, 1)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(train.Len(), test.Len(), len(train.Classes), train.Height, train.Width)
-	// Output: 100 20 4 32 32
-}
-
 // A fifth of the images, of which ten are the validation split.
 func ExampleRandomSplit() {
-	images, _, err := data.Shapes("where", 200, 1, 32, 1)
+	images, _, err := data.Shapes("where", 200, 1, 32, 1) // the class is the quarter of the image with the shape
 	if err != nil {
 		log.Fatal(err)
 	}

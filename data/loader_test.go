@@ -224,24 +224,20 @@ func TestRead_TheRequestedBatchesAndFewAhead(t *testing.T) {
 	}
 }
 
-// withDamage are class folders of 300 images, some of them truncated.
+// withDamage are 300 images, some of them truncated behind their headers.
 func withDamage(t *testing.T, cut ...int) *Files {
 	t.Helper()
-	files := map[string][]byte{}
-	for i := range 300 {
-		content := ramp(i, 9, 11)
-		if slices.Contains(cut, i) {
-			content = content[:len(content)/2]
-		}
-		files[fmt.Sprintf("%d/%03d.png", i/150, i)] = content
+	damage := map[int][]byte{}
+	for _, k := range cut {
+		damage[k] = plain(k, 2, 3)[:40]
 	}
-	return gomlxtest.Must(training(datatest.Tree(t, files)))(t)
+	return numberedFiles(t, 300, damage)
 }
 
 func TestRead_ADamagedImageIsAnErrorByNameOrIsLeftOutAndCounted(t *testing.T) {
 	f := withDamage(t, 31, 209, 299)
 	rows, _, err := fed(streamed(t, f, Streaming{}), Augment{}, 0, inOrder(0, 300, 30))
-	oneLine(t, "an image", err, "0/031.png")
+	oneLine(t, "an image", err, "0031.png")
 	if img := (*ImageError)(nil); len(rows) != 30 || !errors.As(err, &img) || !img.Damaged {
 		t.Errorf("after %d images %v", len(rows), err)
 	}
@@ -261,8 +257,8 @@ func TestRead_ADamagedImageIsAnErrorByNameOrIsLeftOutAndCounted(t *testing.T) {
 				if !damaged {
 					want = place
 				}
-				if row != want || b.Row(k)[2] != uint8(want) || b.Labels[k] != int32(want/150) {
-					t.Errorf("part %d, place %d shows row %d, blue %d, label %d, want %d", part, place, row, b.Row(k)[2],
+				if row != want || int(b.Row(k)[0])+int(b.Row(k)[1])<<8 != want || b.Labels[k] != int32(want%2) {
+					t.Errorf("part %d, place %d shows row %d, pixel %v, label %d, want %d", part, place, row, b.Row(k)[:3],
 						b.Labels[k], want)
 				}
 				place++
@@ -277,19 +273,19 @@ func TestRead_ADamagedImageIsAnErrorByNameOrIsLeftOutAndCounted(t *testing.T) {
 			}
 			labels = append(labels, gomlxtest.Values(t, b.Labels[0])...)
 		}
-		if len(labels) != 297 || labels[148] != 0 || labels[149] != 1 { // 149 and 148
-			t.Errorf("batches of %d: %d labels, %v", size, len(labels), labels[145:152])
+		if len(labels) != 297 || labels[30] != 0 || labels[31] != 0 || labels[207] != 0 { // of 30, 32, 208
+			t.Errorf("batches of %d: %d labels, %v", size, len(labels), labels)
 		}
 	}
 	if lines := strings.Count(log.String(), "\n"); !slices.Equal(set.Damaged(), []int{31, 209, 299}) || lines != 3 ||
-		!strings.Contains(log.String(), "image=1/209.png") {
+		!strings.Contains(log.String(), "image=0209.png") {
 		t.Errorf("left out %v, logged %q", set.Damaged(), log.String())
 	}
 	if part := Subset(set, []int{5, 299, 31}).Describe(); !slices.Equal(part.Damaged(), []int{1, 2}) {
 		t.Errorf("of a part %v is left out", part.Damaged())
 	}
 	_, _, err = fed(streamed(t, withDamage(t, 1, 2, 3, 4), Streaming{Skip: true}), Augment{}, 0, inOrder(0, 300, 30))
-	oneLine(t, "more than one in a hundred", err, "4 of 300", "0/00")
+	oneLine(t, "more than one in a hundred", err, "4 of 300", "000")
 }
 
 func TestRead_UnreadableFilesAreErrorsEvenIfDamageIsSkipped(t *testing.T) {
@@ -313,14 +309,11 @@ func TestRead_UnreadableFilesAreErrorsEvenIfDamageIsSkipped(t *testing.T) {
 }
 
 func TestCheck_FindsDamageBeforeTraining(t *testing.T) {
-	f := withDamage(t, 209) // whose header is complete
-	if err := os.WriteFile(filepath.Join(f.Dir, "0", "031.png"), []byte("no image"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	f := numberedFiles(t, 300, map[int][]byte{209: plain(209, 2, 3)[:40], 31: []byte("no image")}) // a header, and none
 	for full, want := range map[bool][]int{false: {31}, true: {31, 209}} {
 		err := Check(t.Context(), streamed(t, f, Streaming{}), full)
-		oneLine(t, "damage", err, "0/031.png")
-		if strings.Contains(err.Error(), "1/209.png") != full {
+		oneLine(t, "damage", err, "0031.png")
+		if strings.Contains(err.Error(), "0209.png") != full {
 			t.Errorf("full %v: %v", full, err)
 		}
 		set := streamed(t, f, Streaming{Skip: true})

@@ -213,23 +213,3 @@ func TestStrip_GridsStayWithTheirImages(t *testing.T) {
 	other.Grids[1] = [2]int{1, 2}
 	oneLine(t, "a grid that no image has", other.check(), "image 1")
 }
-
-func TestShapesOfAspects_AreNotStretched(t *testing.T) {
-	for k := 0; k < spriteCount; k += 30011 {
-		for _, sides := range [][2]int{{32, 128}, {128, 32}, {40, 101}} {
-			s := spriteAt(k)
-			short := min(sides[0], sides[1])
-			area := 0.0
-			for _, v := range s.render(sides[0], sides[1]) {
-				area += float64(v) / 255
-			}
-			want := 0.0
-			for _, v := range s.render(short, short) {
-				want += float64(v) / 255
-			}
-			if d := area - want; d > 0.03*want || d < -0.03*want {
-				t.Errorf("%+v covers %.1f of %v pixels, want %.1f", s, area, sides, want)
-			}
-		}
-	}
-}

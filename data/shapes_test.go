@@ -9,19 +9,21 @@ import (
 	"testing"
 )
 
+// Also where an image is not a square, in units of its shorter side.
 func TestShapes_HaveTheStatedAreaCentreAndDirection(t *testing.T) {
-	const size = 64
-	for k := 0; k < spriteCount; k += 1009 { // 731 of all, a prime stride through every factor
-		s := spriteAt(k)
-		var area, row, column float64
+	for n, k := 0, 0; k < spriteCount; n, k = n+1, k+1009 { // 731 of all, a prime stride through every factor
+		s, height, width := spriteAt(k), []int{64, 64, 256, 160}[n%4], []int{64, 160, 64, 64}[n%4]
+		size := float64(min(height, width))
+		place := func(k, side int) float64 { return (16 + float64(k) + 0.5) / 64 * float64(side) / size }
+		image, row, column := s.render(height, width), 0.0, 0.0
 		moment := func(of func(dy, dx float64) float64) float64 {
 			sum := 0.0
-			for i, v := range s.render(size, size) {
-				sum += float64(v) / 255 * of((float64(i/size)+0.5)/size-row, (float64(i%size)+0.5)/size-column)
+			for i, v := range image {
+				sum += float64(v) / 255 * of((float64(i/width)+0.5)/size-row, (float64(i%width)+0.5)/size-column)
 			}
 			return sum
 		}
-		area = moment(func(_, _ float64) float64 { return 1 })
+		area := moment(func(_, _ float64) float64 { return 1 })
 		rows := moment(func(dy, _ float64) float64 { return dy })
 		columns := moment(func(_, dx float64) float64 { return dx })
 		row, column = rows/area, columns/area
@@ -31,11 +33,10 @@ func TestShapes_HaveTheStatedAreaCentreAndDirection(t *testing.T) {
 		want := []float64{0.32 * 0.32, math.Pi * 0.23 * 0.14, 0.19 * 0.19 * 3.662}[s.shape] * scale * scale * size * size
 		// The outline, about 4·√area long, is accurate to half a sample, an eighth of a pixel.
 		if !(math.Abs(area-want) <= 4*math.Sqrt(want)/8) {
-			t.Errorf("%+v covers %.1f pixels, want %.1f", s, area, want)
+			t.Errorf("%+v covers %.1f of %d×%d pixels, want %.1f", s, area, width, height, want)
 		}
-		place := func(k int) float64 { return (16 + float64(k) + 0.5) / 64 }
-		if s.shape < 2 && math.Hypot(row-place(s.row), column-place(s.column)) > 0.1/size {
-			t.Errorf("%+v lies at %.4f, %.4f, want %.4f, %.4f", s, row, column, place(s.row), place(s.column))
+		if s.shape < 2 && math.Hypot(row-place(s.row, height), column-place(s.column, width)) > 0.1/size {
+			t.Errorf("%+v lies at %.4f, %.4f, want %.4f, %.4f", s, row, column, place(s.row, height), place(s.column, width))
 		}
 		if s.shape == 1 { // the long axis of the ellipse, from its second moments
 			yy := moment(func(dy, _ float64) float64 { return dy * dy })

@@ -9,13 +9,6 @@ import (
 
 	"github.com/gomlx/compute"
 	_ "github.com/gomlx/compute/gobackend"
-	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/ml/layers"
-	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/ml/train"
-	"github.com/gomlx/gomlx/ml/train/loss"
-	"github.com/gomlx/gomlx/ml/train/metric"
-	"github.com/gomlx/gomlx/ml/train/optimizer"
 
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
@@ -43,34 +36,7 @@ func (h *halves) Image(_ context.Context, row int) (*data.Image, error) {
 	return img, nil
 }
 
-// A linear model learns which half is white with GoMLX's trainer: data.Batches is its dataset.
-func TestGoMLXTrainsOnIt(t *testing.T) {
-	backend, err := compute.NewWithConfig("go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	linear := func(scope *model.Scope, spec any, inputs []*Node) *Node {
-		images := data.BatchImages(spec, inputs)
-		return layers.DenseWithBias(scope, Reshape(images, images.Shape().Dim(0), -1), 2)
-	}
-	accuracy := metric.NewSparseCategoricalAccuracy("accuracy", "acc")
-	trainer := train.NewTrainer(backend, model.NewStore(), linear, loss.SparseCategoricalCrossEntropyLogits,
-		optimizer.Adam().LearningRate(0.01).Done(), nil, []metric.Interface{accuracy})
-	source := newHalves(34)
-	ds := data.Batches(source, 8, data.Augment{Pad: 1, Rotate: 5}, 1)
-	if _, err := train.NewLoop(trainer).RunSteps(ds, 30); err != nil {
-		t.Fatal(err)
-	}
-	metrics, err := trainer.Eval(data.InOrder(source, 8, data.Augment{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := metrics[1].Value().(float32); got < 0.95 {
-		t.Errorf("accuracy %g", got)
-	}
-}
-
-// wepe's own engine trains on it, too, and finds its classes.
+// The engine trains on it, evaluates it and finds its classes.
 func TestTheEngineTrainsOnIt(t *testing.T) {
 	backend, err := compute.NewWithConfig("go")
 	if err != nil {
