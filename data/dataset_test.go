@@ -165,21 +165,18 @@ func TestLoader_ErrorsOfADataset(t *testing.T) {
 	}
 }
 
-// The fingerprint of another module's dataset covers labels, pixels and rows.
-func TestFingerprint_OfAnotherModulesDataset(t *testing.T) {
+// The fingerprint of another module's dataset covers labels, pixels and rows. A run of an earlier version finds its
+// dataset unchanged.
+func TestFingerprint_CoversADatasetAndStaysTheSame(t *testing.T) {
 	seen := map[string]bool{}
 	relabelled, changed := owned(7), owned(7)
 	relabelled.Labels[2], changed.broken = 6, 5
 	for _, s := range []Dataset{owned(7), owned(8), relabelled, changed, Subset(owned(7), []int{1, 0, 2, 3, 4, 5, 6})} {
 		seen[Fingerprint(s)] = true
 	}
-	if again := Fingerprint(owned(7)); len(seen) != 5 || !seen[again] {
+	if len(seen) != 5 {
 		t.Errorf("%d different fingerprints of 5 datasets", len(seen))
 	}
-}
-
-// A run of an earlier version finds its dataset unchanged.
-func TestFingerprint_StaysTheSame(t *testing.T) {
 	for want, set := range map[string]Dataset{"01008e112edd085f": streamed(t, numberedFiles(t, 3, nil), Streaming{}),
 		"fcbbcbbb5f16857f": numbered(11), "51ae2a4839ea875b": owned(7)} {
 		if got := Fingerprint(set)[:16]; got != want {

@@ -119,20 +119,9 @@ func testAResizeOfNumbers(t *testing.T) {
 
 var toStrips = preprocess.Settings{Resize: preprocess.ResizePatches, Size: [2]int{20, 16}, Patch: 4} // 5×4 patches
 
-// gradual is an image whose pixels encode their position.
-func gradual(height, width int) *Image {
-	p := &Image{Height: height, Width: width}
-	for y := range height {
-		for x := range width {
-			p.Pixels = append(p.Pixels, uint8(y), uint8(x), uint8(y*7+x*3))
-		}
-	}
-	return p
-}
-
 func TestStrip_IsCutAndReassembled(t *testing.T) {
 	for _, grid := range [][2]int{{5, 4}, {4, 5}, {2, 7}, {3, 6}, {8, 2}} {
-		img := gradual(4*grid[0], 4*grid[1])
+		img := gomlxtest.Must(noise(1, 4*grid[0], 4*grid[1], 3).Image(t.Context(), 0))(t)
 		strip := gomlxtest.Must(img.Preprocess(toStrips))(t)
 		if strip.Grid != grid || strip.Height != 80 || strip.Width != 4 || len(strip.Pixels) != 3*80*4 {
 			t.Fatalf("%v: grid %v, %d×%d", grid, strip.Grid, strip.Height, strip.Width)

@@ -4,36 +4,22 @@ package main
 
 import (
 	"fmt"
-	"image/png"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// folders writes images of three of the demo's classes, n of each, in folders of classes.
-func folders(t *testing.T, dir string, from *data.InMemory, n int) {
-	t.Helper()
+// classFolders adds images of three of the demo's classes, n of each, in folders of classes.
+func classFolders(files map[string][]byte, part string, from *data.InMemory, n int) {
 	written := map[int32]int{}
 	for i, label := range from.Labels {
-		if label > 2 || written[label] == n {
-			continue
-		}
-		written[label]++
-		path := filepath.Join(dir, from.Classes[label], fmt.Sprintf("%d.png", i))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		file := gomlxtest.Must(os.Create(path))(t)
-		if err := png.Encode(file, from.RGBA(i)); err != nil {
-			t.Fatal(err)
-		}
-		if err := file.Close(); err != nil {
-			t.Fatal(err)
+		if written[label]++; label <= 2 && written[label] <= n {
+			files[fmt.Sprintf("%s/%s/%d.png", part, from.Classes[label], i)] = datatest.PNG(from.RGBA(i))
 		}
 	}
 }
@@ -43,15 +29,15 @@ func folders(t *testing.T, dir string, from *data.InMemory, n int) {
 func TestTune_LearnsAndComesBack(t *testing.T) {
 	gomlxtest.OnGo(t)
 	const demo = "../cifar100/demo"
-	dir, b := t.TempDir(), gomlxtest.Backend()
+	files, b := map[string][]byte{}, gomlxtest.Backend()
 	training, test, err := data.CIFAR100(demo)
 	if err != nil {
 		t.Fatal(err)
 	}
-	folders(t, filepath.Join(dir, "train"), training, 23)
-	folders(t, filepath.Join(dir, "test"), test, 13)
+	classFolders(files, "train", training, 23)
+	classFolders(files, "test", test, 13)
 
-	s := settings{model: filepath.Join(demo, "vit"), dir: dir, out: t.TempDir(), position: "hybrid", size: 20, steps: 7,
+	s := settings{model: filepath.Join(demo, "vit"), dir: datatest.Tree(t, files), out: t.TempDir(), position: "hybrid", size: 20, steps: 7,
 		batch: 17, rate: 2e-3}
 	before, after := s.tune(b)
 	if !(after.loss < 0.8*before.loss) || !(after.accuracy > 0.6) { // chance is 1/3

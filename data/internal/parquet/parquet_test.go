@@ -325,17 +325,13 @@ func TestIndex_Refuses(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestRead_OfAFileThatWasCutSinceIsRefused(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "a.parquet")
-	write(t, path, rowsOf(contents(120)))
+	write(t, path, rows)
 	f := opened(t, path)
-	if err := os.Truncate(path, 1000); err != nil {
+	if err := os.Truncate(path, 1000); err != nil { // after it was indexed
 		t.Fatal(err)
 	}
 	if content, err := f.read(80); err == nil {
-		t.Errorf("%d bytes", len(content))
+		t.Errorf("of a truncated file: %d bytes", len(content))
 	}
 }
 
