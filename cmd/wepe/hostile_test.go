@@ -61,9 +61,9 @@ func TestHostile_StringsObeyNoTerminal(t *testing.T) {
 			rows = append(rows, append(slices.Clone(words), args...))
 		}
 	}
-	program := programtest.Program{Name: "wepe", Env: []string{"GOMLX_BACKEND=go"}}
+	t.Setenv("GOMLX_BACKEND", "go")
 	for i, args := range rows {
-		ended := program.Run(t, args...)
+		ended := programtest.Run(t, args...)
 		if i == 0 && ended.Code != 0 {
 			t.Fatalf("training: %s", ended.Stderr)
 		}

@@ -27,9 +27,6 @@ func TestMain(m *testing.M) {
 	programtest.Main(m, main)
 }
 
-// program is wepe as a separate process.
-var program = programtest.Program{Name: "wepe train"}
-
 // lastVariables returns the variables of the newest checkpoint of a run, and its step; nil before the first.
 func lastVariables(t *testing.T, run string) (content []byte, step int64) {
 	t.Helper()
@@ -56,7 +53,7 @@ func everything(data, run string, parts int) []string {
 func TestKill_EndsWithTheBitsOfAnUninterruptedTraining(t *testing.T) {
 	data, whole, run := images(t, "kill", 13, 16, 24), filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "run")
 	begin := time.Now()
-	if e := program.Run(t, everything(data, whole, 2)...); e.Code != 0 {
+	if e := programtest.Run(t, everything(data, whole, 2)...); e.Code != 0 {
 		t.Fatal(e.Stderr)
 	}
 	unbroken := time.Since(begin)
@@ -64,7 +61,7 @@ func TestKill_EndsWithTheBitsOfAnUninterruptedTraining(t *testing.T) {
 	wholeRows := gomlxtest.Must(report.ReadFiles(filepath.Join(whole, "rows.jsonl")))(t)
 	r, resumes := campaign.Rand(23), 0
 	for range campaign.Times(4) {
-		command := program.Command(t, everything(data, run, 2)...)
+		command := programtest.Command(t, everything(data, run, 2)...)
 		gomlxtest.NoError(t, command.Start())
 		timer := time.AfterFunc(time.Duration(r.Int64N(int64(unbroken))), func() { _ = command.Process.Kill() })
 		_ = command.Wait()
@@ -80,7 +77,7 @@ func TestKill_EndsWithTheBitsOfAnUninterruptedTraining(t *testing.T) {
 	if resumes > 0 { // resume reads all from the run's directory
 		again = []string{"resume", run, "--backend", onBackend}
 	}
-	if e := program.Run(t, again...); e.Code != 0 {
+	if e := programtest.Run(t, again...); e.Code != 0 {
 		t.Fatal(e.Stderr)
 	}
 	got, step := lastVariables(t, run)
@@ -97,15 +94,14 @@ func TestSignal_SavesAndTheExitCodeNamesIt(t *testing.T) {
 	data, run := images(t, "signal", 13, 16, 24), filepath.Join(t.TempDir(), "run")
 	args := everything(data, run, 1)
 	args[len(args)-1] += ";steps=4000"
-	e := program.Interrupted(t, syscall.SIGTERM, args...)
-	e.Complaint(t, "SIGTERM", 128+15, "interrupted at step", "wepe resume "+run)
+	e := programtest.Interrupted(t, syscall.SIGTERM, args...)
+	e.Complaint(t, "wepe train", 128+15, "interrupted at step", "wepe resume "+run)
 	if _, step := lastVariables(t, run); step == 0 {
 		t.Error("nothing is saved")
 	}
-	detect := programtest.Program{Name: "wepe detect train"}
-	detect.Interrupted(t, syscall.SIGTERM, "detect", "train", "--train-scenes", "7", "--test-scenes", "3", "--set",
+	programtest.Interrupted(t, syscall.SIGTERM, "detect", "train", "--train-scenes", "7", "--test-scenes", "3", "--set",
 		"steps=4000;batch_size=1;warmup_steps=1;eval_every_steps=1", "--out", filepath.Join(t.TempDir(), "run")).Complaint(t,
-		"detect", 128+15, "the same command")
+		"wepe detect train", 128+15, "the same command")
 }
 
 func TestFullDisk_IsAnError(t *testing.T) {
@@ -113,7 +109,7 @@ func TestFullDisk_IsAnError(t *testing.T) {
 		t.Skip("no /dev/full")
 	}
 	for _, words := range []string{"list recipes", "--help", "train --help"} {
-		command := program.Command(t, strings.Fields(words)...)
+		command := programtest.Command(t, strings.Fields(words)...)
 		full := gomlxtest.Must(os.OpenFile("/dev/full", os.O_WRONLY, 0))(t)
 		defer full.Close()
 		var complaint strings.Builder

@@ -23,14 +23,14 @@ func TestMpirun_TrainsTheWeightsOfOne(t *testing.T) {
 	}
 	for n, ways := range jobs {
 		run := filepath.Join(t.TempDir(), "run")
-		if e := program.Run(t, everything(data, run, n)...); e.Code != 0 {
+		if e := programtest.Run(t, everything(data, run, n)...); e.Code != 0 {
 			t.Fatal(e.Stderr)
 		}
 		want, step := lastVariables(t, run)
 		for _, way := range ways {
 			run := filepath.Join(t.TempDir(), "run")
-			command := program.Command(t, append(everything(data, run, n), "--mpi", way)...)
-			e := program.Finish(t, programtest.Mpirun(t, n, command))
+			command := programtest.Command(t, append(everything(data, run, n), "--mpi", way)...)
+			e := programtest.Finish(t, programtest.Mpirun(t, n, command))
 			if e.Code != 0 {
 				t.Fatal(e.Stderr)
 			}
@@ -49,7 +49,7 @@ func TestMpirun_AFailureEndsTheOthers(t *testing.T) {
 	data, run := images(t, "mpi", 13, 16, 24), filepath.Join(t.TempDir(), "run")
 	unlock := gomlxtest.Must(checkpoints.Lock(run))(t)
 	defer func() { _ = unlock() }()
-	e := program.Finish(t, programtest.Mpirun(t, 2, program.Command(t, append(everything(data, run, 2), "--mpi",
+	e := programtest.Finish(t, programtest.Mpirun(t, 2, programtest.Command(t, append(everything(data, run, 2), "--mpi",
 		"allreduce")...)))
 	if e.Code != 75 || !strings.Contains(e.Stderr, "wepe train: process 0 of 2: ") ||
 		!strings.Contains(e.Stderr, "in use by another process") {
