@@ -28,33 +28,6 @@ var changing = Augment{
 	Mean: [3]float64{0.5, 0.4, 0.3}, Std: [3]float64{0.2, 0.3, 0.4},
 }
 
-func TestApply_CropsResizesAndFlipsAsTheGraphDoes(t *testing.T) {
-	set, rows := noise(13, 17, 11, 3), shuffled(13)[:7]
-	for _, a := range []Augment{
-		{HFlip: 0.5}, {VFlip: 0.5}, {HFlip: 1, VFlip: 1}, {Pad: 3, HFlip: 0.5, VFlip: 0.5},
-		{Size: [2]int{31, 29}, Pad: 3, HFlip: 0.5},
-		{Size: [2]int{7, 23}, CropScale: [2]float64{0.2, 1}, HFlip: 0.5, VFlip: 0.5},
-	} {
-		rounding, padded := 0.0, a.Pad > 0
-		if a.Size != [2]int{} {
-			rounding = 1.01 / 255
-		}
-		inGraph := images(t, a, set, a.Plan(set, 3, 1, 0, rows))
-		a.Interpolation = preprocess.Bilinear
-		host, inTheGraph := a.SplitHostGraph(set)
-		if host != a {
-			t.Fatalf("%+v is not for the host", a)
-		}
-		onHost := gomlxtest.Must(loadBatch(set, host, 3, 1, rows))(t)
-		a = inTheGraph
-		plan := a.Plan(onHost, 3, 1, 0, []int{0, 1, 2, 3, 4, 5, 6})
-		if padded && a.Size != [2]int{} { // black that is resampled with the image is rounded with it
-			rounding *= 2
-		}
-		gomlxtest.Near(t, fmt.Sprintf("%+v", a), images(t, a, onHost, plan), inGraph, rounding)
-	}
-}
-
 // Any batch, and an image alone, have the same pixels; the images of the dataset are not changed.
 func TestApply_DependsOnlyOnSeedEpochAndIndex(t *testing.T) {
 	set, before := noise(31, 17, 11, 3), noise(31, 17, 11, 3)
