@@ -493,46 +493,29 @@ func TestImage_GivesItsMemoryBack(t *testing.T) {
 	}
 }
 
-// readers are the readers of untrusted datasets, each with the files of a valid one.
-var readers = map[string]struct {
-	files func(t *testing.T) map[string][]byte
-	read  func(dir string) error
-}{
-	"CIFAR-100": {
-		func(*testing.T) map[string][]byte { return datatest.CIFAR100(200, 50) },
-		func(dir string) error { _, _, err := CIFAR100(dir); return err },
-	},
-	"CIFAR-100's archive": {
-		func(t *testing.T) map[string][]byte {
-			return map[string][]byte{cifarArchive: packed(datatest.CIFAR100(200, 50), allNames...)}
-		},
-		func(dir string) error { _, _, err := CIFAR100(dir); return err },
-	},
-	"lists": {
-		func(*testing.T) map[string][]byte {
-			return map[string][]byte{"train.txt": []byte(strings.Repeat("a/b.jpg 0\n", 20_000))}
-		},
-		func(dir string) error { _, err := Lists(dir, "train.txt", nil); return err },
-	},
-	"tar": {
-		func(*testing.T) map[string][]byte {
-			var members [][2]string
-			for i := range 300 {
-				name := strings.Repeat("x", i)
-				members = append(members, [2]string{name + ".jpg", strings.Repeat("image", 100)}, [2]string{name + ".cls", "3"})
-			}
-			return map[string][]byte{"0.tar": datatest.Tar(members...)}
-		},
-		func(dir string) error { _, err := training(dir); return err },
-	},
-}
-
-// A valid dataset, and mutated ones. Images are bounded by their pixels instead: TestDecodeRefusesDamage.
+// A valid dataset of each kind, and mutated ones. Images are bounded by their pixels instead: TestDecode_Refuses.
 func TestReaders_UseMemoryInProportionToTheirFiles(t *testing.T) {
+	cifar := func(dir string) error { _, _, err := CIFAR100(dir); return err }
+	var members [][2]string
+	for i := range 300 {
+		name := strings.Repeat("x", i)
+		members = append(members, [2]string{name + ".jpg", strings.Repeat("image", 100)}, [2]string{name + ".cls", "3"})
+	}
+	readers := map[string]struct {
+		files map[string][]byte
+		read  func(dir string) error
+	}{
+		"CIFAR-100":           {datatest.CIFAR100(200, 50), cifar},
+		"CIFAR-100's archive": {map[string][]byte{cifarArchive: packed(datatest.CIFAR100(200, 50), allNames...)}, cifar},
+		"lists": {map[string][]byte{"train.txt": []byte(strings.Repeat("a/b.jpg 0\n", 20_000))},
+			func(dir string) error { _, err := Lists(dir, "train.txt", nil); return err }},
+		"tar": {map[string][]byte{"0.tar": datatest.Tar(members...)},
+			func(dir string) error { _, err := training(dir); return err }},
+	}
 	rng := campaign.Rand(3)
 	for _, name := range slices.Sorted(maps.Keys(readers)) {
 		for i := range campaign.Times(20) {
-			files, size := readers[name].files(t), 0
+			files, size := maps.Clone(readers[name].files), 0
 			names := slices.Sorted(maps.Keys(files))
 			if target := names[rng.IntN(len(names))]; i > 0 {
 				files[target] = campaign.Mutate(rng, files[target], files[target])

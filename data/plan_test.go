@@ -266,11 +266,7 @@ func windowOf(v [8]float32) window {
 }
 
 func inputs(pixels *tensors.Tensor, plan *Plan) []any {
-	in := []any{pixels}
-	for _, t := range plan.Tensors() {
-		in = append(in, t)
-	}
-	return in
+	return append([]any{pixels}, anys(plan.Tensors())...)
 }
 
 // images runs the graph of one plan.

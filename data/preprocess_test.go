@@ -152,14 +152,7 @@ func TestStrip_IsCutAndReassembled(t *testing.T) {
 }
 
 // wrapped is a dataset of another module.
-type wrapped struct {
-	Info
-	Dataset
-}
-
-func (w *wrapped) Describe() *Info { return &w.Info }
-
-func (w *wrapped) Len() int { return w.Info.Len() }
+type wrapped struct{ *InMemory }
 
 func TestStrip_GridsStayWithTheirImages(t *testing.T) {
 	train, test, err := ShapesOfAspects(taskShape, 53, 31, 24, 3, toStrips)
@@ -181,7 +174,7 @@ func TestStrip_GridsStayWithTheirImages(t *testing.T) {
 		}
 	}
 	before := slices.Clone(train.Grids)
-	loaded := gomlxtest.Must(Load(t.Context(), &wrapped{train.Info, train}, rows))(t)
+	loaded := gomlxtest.Must(Load(t.Context(), wrapped{train}, rows))(t)
 	if !slices.Equal(loaded.Grids, some.Grids) || !slices.Equal(train.Grids, before) {
 		t.Errorf("of another module's dataset: grids %v, want %v", loaded.Grids, some.Grids)
 	}

@@ -57,8 +57,7 @@ var ErrKinds = errors.New("two kinds of datasets")
 //
 //   - tar files in WebDataset format: adjacent members with the same name up to the first dot of its last part form a
 //     sample; 0017.jpg is an image (any extension that Folder reads) and 0017.cls its label, a number from 0 on as
-//     text;
-//     others, like 0017.json, are not read;
+//     text; others, like 0017.json, are not read;
 //   - .parquet files in the layout of the Hugging Face hub: a column image with a field bytes, an image file, and a
 //     column label of integers from 0.
 //
