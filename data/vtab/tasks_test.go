@@ -51,9 +51,11 @@ func TestTasks_HaveTheSizesOfVTAB(t *testing.T) {
 }
 
 func TestChoose_ByNameGroupAndAlias(t *testing.T) {
-	var everything []string
-	for _, task := range Tasks {
-		everything = append(everything, task.Name)
+	names := func(tasks []Task) (names []string) {
+		for _, task := range tasks {
+			names = append(names, task.Name)
+		}
+		return names
 	}
 	for _, c := range []struct{ list, want string }{
 		{"specialized", "patch_camelyon,eurosat,resisc45,diabetic_retinopathy"},
@@ -61,17 +63,13 @@ func TestChoose_ByNameGroupAndAlias(t *testing.T) {
 		{"pets,oxford_iiit_pet,pets", "oxford_iiit_pet"},
 		{"structured,kitti,dtd", "dtd,clevr_count,clevr_dist,dmlab,dsprites_loc,dsprites_ori,kitti," +
 			"smallnorb_azi,smallnorb_ele"},
-		{"all", strings.Join(everything, ",")},
+		{"all", strings.Join(names(Tasks), ",")},
 	} {
 		chosen, err := Choose(strings.Split(c.list, ","))
 		if err != nil {
 			t.Errorf("%s: %v", c.list, err)
 		}
-		var names []string
-		for _, task := range chosen {
-			names = append(names, task.Name)
-		}
-		if got := strings.Join(names, ","); got != c.want {
+		if got := strings.Join(names(chosen), ","); got != c.want {
 			t.Errorf("%s chooses %s, want %s", c.list, got, c.want)
 		}
 	}
