@@ -48,9 +48,7 @@ func trained(t *testing.T, position string, seed int64, change func(*finetune.Re
 	}
 	run := finetune.Run{Backend: gomlxtest.PureGo(), Recipe: recipe, Seed: seed, Train: testImages(40), Dir: t.TempDir()}
 	m, _, err := run.Do(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	m.Finalize()
 	return run.Dir
 }
@@ -124,9 +122,7 @@ func TestComparison_EveryAnalysisMeasuresEveryModelOrGivesTheReason(t *testing.T
 		}),
 	}
 	found, page, err := comparison.Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	for _, f := range All {
 		for _, m := range models {
 			rows := rowsOf(found, f.Name, m.Name)
@@ -200,9 +196,7 @@ func TestComparison_EveryAnalysisMeasuresEveryModelOrGivesTheReason(t *testing.T
 		t.Error(err)
 	}
 	path := filepath.Join(t.TempDir(), "rows.jsonl")
-	if err := Write(path, found); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, Write(path, found))
 	read, err := Read(path)
 	if err != nil || len(read) != len(found) || read[0].Commit != report.Commit() || read[0].Commit == "" {
 		t.Fatalf("%d rows of %d are read, %v", len(read), len(found), err)

@@ -35,9 +35,7 @@ func compared(t *testing.T, what string, images Images, models ...Model) []Row {
 	comparison := Comparison{Backend: gomlxtest.Backend(), Models: models, Images: images, Pairs: 20,
 		Analyses: gomlxtest.Must(Choose(strings.Split(what, ",")))(t)}
 	rows, page, err := comparison.Run(t.Context())
-	if err = cmp.Or(err, page.HTML(io.Discard)); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, cmp.Or(err, page.HTML(io.Discard)))
 	return rows
 }
 
@@ -55,9 +53,7 @@ func traced(t *testing.T, path string, images *data.InMemory, nodes func(*vit.Tr
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	return model.Recipe.Model, values
 }
 
@@ -334,9 +330,7 @@ func TestMasks_RowsAreOfTheThresholdsOfTheirNames(t *testing.T) {
 		Models:   []Model{{Name: "a", Path: trained(t, "learned", 1, nil)}, {Name: "b", Path: trained(t, "learned", 2, nil)}},
 		Analyses: gomlxtest.Must(Choose([]string{"masks"}))(t)}
 	rows, _, err := c.Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	all := map[string][2][]float64{}
 	for m, model := range c.Models {
 		s := gomlxtest.Must(c.open(t.Context(), model))(t)

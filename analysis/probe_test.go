@@ -41,9 +41,7 @@ func testProbe(t *testing.T) {
 	}
 	x, y := matrix("inputs_out"), matrix("targets_out")
 	probe := distanceProbe{Hidden: c.Hidden, Epochs: c.Epochs, Batch: len(x), LearningRate: c.LR, Decay: c.Decay}
-	if err := probe.begin(gomlxtest.Backend()); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, probe.begin(gomlxtest.Backend()))
 	defer probe.finalize()
 	names := map[string]string{ // ours, as torch's nn.Sequential counts
 		"/hidden_0/weights": "0.weight", "/hidden_0/biases": "0.bias", "/norm_0/gain": "1.weight", "/norm_0/offset": "1.bias",

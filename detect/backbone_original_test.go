@@ -78,9 +78,7 @@ func vitdet(t testing.TB) (meta vitdetMeta, b Backbone, want reference) {
 		}
 	}
 	b, err := b.resolve()
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	return meta, b, fixtures.Tensors(t, vitdetSet, "tensors.safetensors")
 }
 

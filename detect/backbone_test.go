@@ -31,9 +31,7 @@ func small(position string, rows, cols, window int) Backbone {
 func output(t *testing.T, b Backbone, images *tensors.Tensor) []float64 {
 	t.Helper()
 	b, err := b.resolve()
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	store := gomlxtest.Seeded(t, 5)
 	build := func(s *model.Scope, in []*Node) []*Node {
 		return []*Node{b.trace(s.At(backboneScope), in[0], false).Output}
@@ -173,9 +171,7 @@ func TestInitialWeights_AreThoseOfDetectron2(t *testing.T) {
 	run.Recipe = r
 	task := gomlxtest.Must(newTask(gomlxtest.Must(run.prepared())(t)))(t)
 	defer task.detector.Finalize()
-	if err := task.Fetch(0); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, task.Fetch(0))
 	gomlxtest.Build(t, task.detector.store, task.Losses, gomlxtest.Must(task.inputs(0))(t).list()...)
 	torch := func(fanIn float64) float64 { return 1 / math.Sqrt(3*fanIn) }
 	msra := func(fanOut float64) float64 { return math.Sqrt(2 / fanOut) }

@@ -333,9 +333,7 @@ func stepInputs(t *testing.T, run Run, step int, change func(*task)) inputs[*ten
 	t.Helper()
 	task := gomlxtest.Must(newTask(gomlxtest.Must(run.prepared())(t)))(t)
 	defer task.detector.Finalize()
-	if err := task.Fetch(0); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, task.Fetch(0))
 	change(task)
 	return gomlxtest.Must(task.inputs(step))(t)
 }

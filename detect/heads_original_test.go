@@ -198,9 +198,7 @@ func (h heads) proposals(mode string) (of [][]rect) {
 func (h heads) inputs(kind string) inputs[*tensors.Tensor] {
 	anchors, _ := h.anchors()
 	in, err := h.config(kind).targets(h.truths(kind), anchors, h.proposals("train"), h.given)
-	if err != nil {
-		h.Fatal(err)
-	}
+	gomlxtest.NoError(h, err)
 	in.Images = tensors.FromScalar(float32(0))
 	return in
 }

@@ -292,9 +292,7 @@ func testAnchors(t *testing.T, meta roiMeta, want reference) {
 			var ratios []float64
 			if err := json.Unmarshal(m.Ratios, &ratios); err != nil {
 				var each [][]float64
-				if err := json.Unmarshal(m.Ratios, &each); err != nil {
-					t.Fatal(err)
-				}
+				gomlxtest.NoError(t, json.Unmarshal(m.Ratios, &each))
 				ratios = each[level]
 			}
 			cell := cellAnchors(sizes, ratios)

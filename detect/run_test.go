@@ -45,9 +45,7 @@ func TestRun_LearnsItsScenes(t *testing.T) {
 	b.DropPath, b.Width, b.Heads, b.MLPDim, b.Relative, r.Detector.Channels = 0, 32, 4, 48, true, 16
 	r.Detector.ROI.Samples, r.Detector.ROI.Positive, r.Detector.ROI.CanonicalSize = 24, 0.5, 28
 	d, rows, err := run.Do(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	defer d.Finalize()
 	if boxes, masks := rows[0].Boxes["AP50"], rows[0].Masks["AP50"]; boxes < 0.8 || masks < 0.8 {
 		t.Errorf("AP50 of boxes is %g, of masks %g", boxes, masks)
@@ -73,14 +71,10 @@ func stopped(t *testing.T, run Run, step int) {
 func finished(t *testing.T, run Run) (d *Detector, variables []byte, rows report.Rows) {
 	t.Helper()
 	d, _, err := run.Do(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	t.Cleanup(d.Finalize)
 	last, _, err := checkpoints.Find(run.Dir, checkpoints.LastDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	variables = gomlxtest.Must(os.ReadFile(filepath.Join(last.Path, "variables.safetensors")))(t)
 	rows = gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, engine.RowsFile)))(t)
 	for i := range rows.Evals {
@@ -130,9 +124,7 @@ func TestRun_InterruptedEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 		run.Progress = func(p engine.Progress) { t.Errorf("a finished run makes step %d", p.Step) }
 		for range 2 { // the second time nothing is measured
 			d, rows, err := run.Do(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			gomlxtest.NoError(t, err)
 			defer d.Finalize()
 			if len(rows) != 5 || rows[0].Recipe != "tiny" || rows[1].Recipe != "tiny at 56x40" || rows[1].ImageSize != "56x40" ||
 				!strings.Contains(string(rows[2].Settings), `"shapes-9"`) {
@@ -156,9 +148,7 @@ func TestRun_InterruptedEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 			if want := float64(rows[1].Boxes["AP"]); !(math.Abs(numbers[0]-want) <= 1e-12) {
 				t.Errorf("the file's detections have box AP %g, the row %g", numbers[0], want)
 			}
-			if err := run.Page(d, rows); err != nil {
-				t.Fatal(err)
-			}
+			gomlxtest.NoError(t, run.Page(d, rows))
 		}
 		if rows := gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, engine.RowsFile)))(t).Results; len(rows) != 5 {
 			t.Errorf("%d rows, want one for each test", len(rows))
@@ -203,9 +193,7 @@ func TestRun_OfAnEarlierVersionIsResumedWithItsNumbers(t *testing.T) {
 	d.Backbone.Width, d.Backbone.Depth, d.Backbone.MLPDim, d.Backbone.Global = 8, 1, 8, []int{0}
 	d.Channels, d.ROI.Convs, d.ROI.Dense, d.ROI.Masks, d.ROI.MaskSize = 4, []int{4}, []int{8}, []int{4}, 2
 	run.Dir = t.TempDir()
-	if err := os.CopyFS(run.Dir, os.DirFS("testdata/interrupted")); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, os.CopyFS(run.Dir, os.DirFS("testdata/interrupted")))
 	_, _, got := finished(t, run)
 	want := gomlxtest.Must(report.ReadFiles("testdata/interrupted/expected.jsonl"))(t)
 	if len(got.Evals) != len(want.Evals) || len(got.Results) != 1 {
@@ -333,9 +321,7 @@ func TestRecipe_ScenesIsThatOfItsPublishedRuns(t *testing.T) {
 		want := gomlxtest.Must(RecipeByName("scenes"))(t)
 		want.Detector.Backbone.Position, want.Detector.Backbone.Classes = row.Encoding, 3
 		var got Recipe
-		if err := json.Unmarshal(row.Settings, &got); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, json.Unmarshal(row.Settings, &got))
 		if want, got = gomlxtest.Resolved(want), gomlxtest.Resolved(got); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s was trained with %+v, the recipe is %+v", row.Encoding, got, want)
 		}
@@ -370,9 +356,7 @@ func TestRecipes_OfViTDetAreDetectron2s(t *testing.T) {
 			t.Errorf("%s: %+v, layer decay %g", name, b, r.Optimizer.LayerDecay)
 		}
 		var wanted Config
-		if err := json.Unmarshal([]byte(heads), &wanted); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, json.Unmarshal([]byte(heads), &wanted))
 		wanted.Backbone, wanted.ROI.Stages = b, wanted.ROI.Stages[:want.stages]
 		if !reflect.DeepEqual(r.Detector, wanted) {
 			t.Errorf("%s: %+v, want %+v", name, r.Detector, wanted)
@@ -436,9 +420,7 @@ func TestDetector_EvaluateDoesNotDependOnTheBatchSize(t *testing.T) {
 	for _, size := range []int{1, 2} {
 		d.Recipe.BatchSize = size
 		_, found, err := d.Evaluate(test)
-		if err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, err)
 		all[size] = found
 	}
 	images := map[int64]bool{}
@@ -518,9 +500,7 @@ func TestRun_OnAFolder(t *testing.T) {
 	folder := func(seed int64) *scenes.Set {
 		dir := t.TempDir()
 		instances := filepath.Join(dir, "instances.json")
-		if err := scenes.Write(dir, instances, generated(t, 7, 32, 48, seed)); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, scenes.Write(dir, instances, generated(t, 7, 32, 48, seed)))
 		return gomlxtest.Must(scenes.Open(dir, instances, nil))(t)
 	}
 	run := tinyRun(t)

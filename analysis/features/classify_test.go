@@ -179,9 +179,7 @@ func TestTable_ScoresAreCountedByTheirDefinitions(t *testing.T) {
 		moved.Values[2*i], moved.Values[2*i+1] = 5+3*moved.Values[2*i], 0.2*moved.Values[2*i+1]-1
 	}
 	score, tried, err := probe(made, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	if other, _, err := probe(moved, 3); err != nil || other != score {
 		t.Errorf("moved and scaled: %+v, %v, want %+v", other, err, score)
 	}

@@ -76,9 +76,7 @@ func listed(t *testing.T) *List {
 func shapes(t *testing.T, train, test int) (trainSet, testSet *data.InMemory) {
 	t.Helper()
 	trainSet, testSet, err := data.Shapes("where", train, test, 16, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	return trainSet, testSet
 }
 
@@ -102,9 +100,7 @@ func written(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644))
 	}
 	return dir
 }
@@ -220,9 +216,7 @@ func TestJob_AnotherOriginIsNotResumed(t *testing.T) {
 	if table, err := job.Run(t.Context()); err == nil {
 		t.Errorf("two processes write into one directory: %v", table)
 	}
-	if err := unlock(); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, unlock())
 	same := job
 	same.List = pictures() // elsewhere
 	gomlxtest.Must(same.Run(t.Context()))(t)
@@ -289,9 +283,7 @@ func TestJob_Refusals(t *testing.T) {
 	var header map[string]struct {
 		At [2]int `json:"data_offsets"`
 	}
-	if err := json.Unmarshal(weights[8:begin], &header); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, json.Unmarshal(weights[8:begin], &header))
 	at := begin + header["vit.layernorm.weight"].At[0] // of the first channel
 	binary.LittleEndian.PutUint32(weights[at:], math.Float32bits(float32(math.NaN())))
 	m, broken, l := demo(t, 4), demo(t, 4, datatest.Tree(t, diverged)), listed(t)
@@ -438,9 +430,7 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, state, lines string, values []byte) {
 		dir := t.TempDir()
 		for name, content := range map[string][]byte{stateFile: []byte(state), rowsFile: []byte(lines), valuesFile: values} {
-			if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			gomlxtest.NoError(t, os.WriteFile(filepath.Join(dir, name), content, 0o644))
 		}
 		table, err := Read(dir)
 		if err == nil && (len(table.Images) == 0 || len(table.Values) != len(table.Images)*table.Width) {

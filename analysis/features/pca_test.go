@@ -177,9 +177,7 @@ func TestPCA_OfAModelsImages(t *testing.T) {
 			}
 		}
 		shown, colours, err := colour(points, margin, foreground)
-		if err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, err)
 		for k, p := range shown {
 			if got := coloured[p/36].Patches.RGBAAt(p%6, p%36/6); got != colours[k] {
 				t.Fatalf("patch %d of image %d is %v, want %v", p%36, p/36, got, colours[k])

@@ -58,9 +58,7 @@ func TestConfigEntriesSurviveARoundTrip(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if err := d.Write(&out); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, d.Write(&out))
 	if written := out.String(); strings.Count(written, `"iscrowd":1`) != 1 {
 		t.Errorf("iscrowd is 0 or 1, written is\n%s", written)
 	}
@@ -147,9 +145,7 @@ func TestBrokenFilesAreRefusedByNameAndPlace(t *testing.T) {
 
 func TestRead_NamesFilesWithoutTheirDirectory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bad.json")
-	if err := os.WriteFile(path, []byte("7"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, os.WriteFile(path, []byte("7"), 0o644))
 	for _, read := range []func(path string) error{func(path string) error { _, err := Read(path); return err },
 		func(path string) error { _, err := ReadResults(path); return err }} {
 		if err := read(path); err == nil || !strings.HasPrefix(err.Error(), "coco: bad.json: ") {
@@ -263,9 +259,7 @@ func FuzzInstances(f *testing.F) {
 		}
 		d.Annotations = sound
 		var out bytes.Buffer
-		if err := d.Write(&out); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, d.Write(&out))
 		var second bytes.Buffer
 		again, err := decodeDataset(out.Bytes(), "fuzz.json")
 		if err == nil {
@@ -289,9 +283,7 @@ func FuzzUnpack(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if err := r.check(); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, r.check())
 		again, err := unpack(r.pack(), height, width)
 		if err != nil || !reflect.DeepEqual(again, r) {
 			t.Errorf("%v, packed and read again %v (%v)", r, again, err)

@@ -84,9 +84,7 @@ func testRunLengths(t *testing.T) {
 	}
 	holds := func(t *testing.T, r RLE, err error, packed string, area int, box *Box) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, err)
 		if got := r.pack(); got != packed {
 			t.Errorf("string %q, want %q", got, packed)
 		}

@@ -46,9 +46,7 @@ func TestTheFirstResultDeterminesTheCase(t *testing.T) {
 			t.Errorf("%s: boxes %v, areas %v, want %v, %v", c.name, boxes, r.areas, c.boxes, c.areas)
 		}
 		var out bytes.Buffer
-		if err := WriteResults(&out, r.detections); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, WriteResults(&out, r.detections))
 		again, err := decodeResults(out.Bytes(), "found.json")
 		if err != nil || !reflect.DeepEqual(again, r.detections) {
 			t.Errorf("%s: written and read again %+v (%v)", c.name, again, err)
@@ -99,9 +97,7 @@ func FuzzResults(f *testing.F) {
 	seeds := [][]byte{[]byte(`[{"image_id":9,"category_id":2,"bbox":[1,1,3,2],"score":1}]`),
 		[]byte(`[{"image_id":9,"category_id":2,"segmentation":{"size":[5,7],"counts":"52l0"},"score":0.5}]`)}
 	d, err := decodeDataset([]byte(small), "small.json")
-	if err != nil {
-		f.Fatal(err)
-	}
+	gomlxtest.NoError(f, err)
 	d.Annotations = d.Annotations[:3]
 	campaign.Fuzz(f, seeds, func(t *testing.T, raw []byte) {
 		r, err := decodeResults(raw, "found.json")

@@ -24,9 +24,7 @@ func TestScenesAreWrittenAndRead(t *testing.T) {
 	for _, most := range []int{0, 1} {
 		g, dir := gomlxtest.Must(Generated{Count: 5, Height: 37, Width: 59, Seed: 4, Most: most}.Set())(t), t.TempDir()
 		instances := filepath.Join(dir, "annotations", "instances.json")
-		if err := Write(filepath.Join(dir, "images"), instances, g); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, Write(filepath.Join(dir, "images"), instances, g))
 		f := gomlxtest.Must(Open(filepath.Join(dir, "images"), instances, nil))(t)
 		if f.Len != g.Len || !reflect.DeepEqual(f.Categories, g.Categories) {
 			t.Errorf("%d scenes of %v", f.Len, f.Categories)
@@ -53,18 +51,12 @@ func written(t *testing.T, images, annotations string) (dir, instances string) {
 	t.Helper()
 	dir = t.TempDir()
 	file := gomlxtest.Must(os.Create(filepath.Join(dir, "a.png")))(t)
-	if err := png.Encode(file, image.NewGray(image.Rect(0, 0, 7, 5))); err != nil {
-		t.Fatal(err)
-	}
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, png.Encode(file, image.NewGray(image.Rect(0, 0, 7, 5))))
+	gomlxtest.NoError(t, file.Close())
 	instances = filepath.Join(t.TempDir(), "instances.json")
 	text := fmt.Sprintf(`{"images":[%s],"categories":[{"id":4,"name":"b"},{"id":2,"name":"a"}],"annotations":[%s]}`,
 		images, annotations)
-	if err := os.WriteFile(instances, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, os.WriteFile(instances, []byte(text), 0o644))
 	return dir, instances
 }
 
@@ -117,9 +109,7 @@ func TestUnreadableFoldersAreRefusedByName(t *testing.T) {
 		{img, fmt.Sprintf(object, `7`), "annotation 9 of image 1: segmentation is neither"},
 	} {
 		dir, instances := written(t, c.images, c.annotations)
-		if err := os.Symlink(instances, filepath.Join(dir, "link.png")); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, os.Symlink(instances, filepath.Join(dir, "link.png")))
 		f, err := Open(dir, instances, nil)
 		if err == nil {
 			_, err = f.At(0)
@@ -135,9 +125,7 @@ func TestAFolderWarnsOnceOfClippedGrey(t *testing.T) {
 	bright := image.NewGray16(image.Rect(0, 0, 7, 5))
 	bright.SetGray16(3, 2, color.Gray16{Y: 256})
 	for _, name := range []string{"b.png", "c.png"} {
-		if err := os.WriteFile(filepath.Join(dir, name), datatest.PNG(bright), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, os.WriteFile(filepath.Join(dir, name), datatest.PNG(bright), 0o644))
 	}
 	var log strings.Builder
 	for _, logger := range []*slog.Logger{nil, gomlxtest.Logger(&log)} {
@@ -157,9 +145,7 @@ func TestAFolderWarnsOnceOfClippedGrey(t *testing.T) {
 func TestFolder_SplitsIntoTwoWithoutAnImageInBoth(t *testing.T) {
 	dir := t.TempDir()
 	instances := filepath.Join(dir, "instances.json")
-	if err := Write(dir, instances, gomlxtest.Must(Generated{Count: 11, Height: 32, Width: 37}.Set())(t)); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, Write(dir, instances, gomlxtest.Must(Generated{Count: 11, Height: 32, Width: 37}.Set())(t)))
 	training, validation := gomlxtest.Must(Open(dir, instances, nil))(t).Split(0.3)
 	if training.Len != 8 || validation.Len != 3 {
 		t.Fatalf("%d training and %d validation images of 11, want 8 and 3", training.Len, validation.Len)
