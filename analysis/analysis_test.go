@@ -163,6 +163,10 @@ func TestComparison_EveryAnalysisMeasuresEveryModelOrGivesTheReason(t *testing.T
 			}
 		}
 	}
+	// Both seeds of a column would have the same probe without positions, so only the first has it.
+	if n := len(rowsOf(found, "probe", "learned")); n != 1+6+6 {
+		t.Errorf("%d rows of the probe of two seeds, want 13", n)
+	}
 	for name, want := range map[string]int{"none": 0, "learned": 8, "wepe": 4} { // all but the first are compared with it
 		compared := 0
 		for _, r := range rowsOf(found, "masks", name) {

@@ -6,13 +6,13 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	stdmaps "maps"
 	"math"
 	"slices"
 	"strings"
 	"testing"
 
 	. "github.com/gomlx/gomlx/core/graph"
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/wepe-go/wepe/checkpoints"
@@ -30,11 +30,15 @@ func asked(t *testing.T, what string, images *data.InMemory, models ...Model) []
 	return compared(t, what, Same(images, nil), models...)
 }
 
+func comparing(t *testing.T, what string, images Images, models ...Model) *Comparison {
+	t.Helper()
+	return &Comparison{Backend: gomlxtest.Backend(), Models: models, Images: images, Pairs: 20,
+		Analyses: gomlxtest.Must(Choose(strings.Split(what, ",")))(t)}
+}
+
 func compared(t *testing.T, what string, images Images, models ...Model) []Row {
 	t.Helper()
-	comparison := Comparison{Backend: gomlxtest.Backend(), Models: models, Images: images, Pairs: 20,
-		Analyses: gomlxtest.Must(Choose(strings.Split(what, ",")))(t)}
-	rows, page, err := comparison.Run(t.Context())
+	rows, page, err := comparing(t, what, images, models...).Run(t.Context())
 	gomlxtest.NoError(t, cmp.Or(err, page.HTML(io.Discard)))
 	return rows
 }
@@ -64,33 +68,6 @@ func weightsOf(t *vit.Trace) (nodes []*Node) {
 	return nodes
 }
 
-// Images of one colour, without positions: all patches are the same token.
-func TestAttention_OfEqualTokensIsUniform(t *testing.T) {
-	images := testImages(7)
-	for i := range images.Pixels {
-		images.Pixels[i] = 90
-	}
-	even := 0.0 // the mean distance of all ordered pairs, including each patch with itself
-	for i := range 15 {
-		for j := range 15 {
-			even += math.Hypot(float64(i/5-j/5), float64(i%5-j%5)) / 225
-		}
-	}
-	rows := asked(t, "entropy,distance,rollout", images, Model{Name: "none", Path: trained(t, "none", 1, nil)})
-	for _, layer := range []string{"layer 1", "layer 2"} {
-		gomlxtest.NearAbs(t, layer, []float64{
-			value(t, rows, "entropy", "none", "entropy, nats", layer),
-			value(t, rows, "distance", "none", "attention distance, patches", layer),
-		}, []float64{math.Log(15), even}, 1e-5)
-		if r := value(t, rows, "distance", "none", "correlation of attention weight and distance", layer); !math.IsNaN(r) {
-			t.Errorf("%s: weights that are all equal correlate with distance by %g", layer, r)
-		}
-	}
-	if contrast := value(t, rows, "rollout", "none", "coefficient of variation of the map", ""); contrast > 1e-5 {
-		t.Errorf("the map of equal patches has the contrast %g", contrast)
-	}
-}
-
 // Of vectors that are concatenated each is a half; hidden tokens have no weight.
 func TestPrediction_IsOfTheTokensThatArePooled(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -115,7 +92,7 @@ func TestPrediction_IsOfTheTokensThatArePooled(t *testing.T) {
 	}
 }
 
-// Entropy, distance, range and weight by distance of each layer, by their definitions: prefix tokens have no position.
+// Entropy, distance, range and weight by distance of each layer: prefix tokens have no position.
 func TestAttention_RowsAreMeansOverPatchesOfAllImages(t *testing.T) {
 	for name, m := range map[string]Model{
 		"class token":                {Path: trained(t, "learned", 1, nil)},
@@ -129,66 +106,43 @@ func TestAttention_RowsAreMeansOverPatchesOfAllImages(t *testing.T) {
 			rows := asked(t, "entropy,distance,range,maps", images, m)
 			c, values := traced(t, m.Path, images, weightsOf)
 			tokens, prefix := c.Tokens(), c.Tokens()-c.Rows()*c.Cols()
-			apart := func(i, j int) float64 {
-				return math.Hypot(float64(i/c.Cols()-j/c.Cols()), float64(i%c.Cols()-j%c.Cols()))
-			}
+			rings := grid{c.Rows(), c.Cols(), prefix}.rings()
+			got := func(analysis, measure, at string) float64 { return value(t, rows, analysis, "m", measure, at) }
 			for l := range c.Depth {
-				entropy, distance, radius, count := 0.0, 0.0, 0.0, 0.0
-				sums, pairs := map[float64]float64{}, map[float64]float64{}
-				for at := 0; at < len(values[l]); at += tokens { // a row of an image and a head
-					query := at/tokens%tokens - prefix
-					if query < 0 {
-						continue
+				var means [3]float64
+				weights, heads := make([]float64, len(rings.Distances)), slices.Collect(slices.Chunk(values[l], tokens*tokens))
+				for _, head := range heads { // of an image
+					s := rings.spread(head, 0.9)
+					for k, v := range []float64{s.Entropy, s.Distance, s.Range} {
+						means[k] += v / float64(len(heads))
 					}
-					row, sum := values[l][at+prefix:at+tokens], 0.0
-					for _, w := range row {
-						sum += float64(w)
-					}
-					byDistance := map[float64]float64{}
-					for key, w := range row {
-						p, d := float64(w)/sum, apart(query, key)
-						entropy, distance = entropy-p*math.Log(p), distance+p*d
-						byDistance[d] += p
-						sums[d], pairs[d] = sums[d]+p, pairs[d]+1
-					}
-					within := 0.0
-					for _, d := range slices.Sorted(stdmaps.Keys(byDistance)) {
-						if within += byDistance[d]; within >= 0.9 {
-							radius += d
-							break
-						}
-					}
-					count++
-				}
-				if want := float64(3 * c.Heads * c.Rows() * c.Cols()); count != want {
-					t.Fatalf("%g queries, want %g", count, want)
+					floats.AddScaled(weights, 1/float64(len(heads)), s.ByDistance)
 				}
 				layer := fmt.Sprintf("layer %d", l+1)
-				got := func(analysis, measure, at string) float64 { return value(t, rows, analysis, "m", measure, at) }
 				gomlxtest.NearAbs(t, layer, []float64{got("entropy", "entropy, nats", layer),
-					got("distance", "attention distance, patches", layer)}, []float64{entropy / count, distance / count}, 1e-5)
-				gomlxtest.NearAbs(t, layer, []float64{got("range", "effective range, patches", layer)},
-					[]float64{radius / count}, 0.05) // a sum may round to less than 0.9
+					got("distance", "attention distance, patches", layer)}, means[:2], 1e-5)
+				gomlxtest.NearAbs(t, layer, []float64{got("range", "effective range, patches", layer)}, means[2:], 0.05) // sums round
+				if len(heads) != 3*c.Heads {
+					t.Fatalf("%d heads of images, want %d", len(heads), 3*c.Heads)
+				}
 				if l > 0 {
 					continue
 				}
-				var distances, means []float64
-				for _, d := range slices.Sorted(stdmaps.Keys(sums)) {
-					distances, means = append(distances, d), append(means, sums[d]/pairs[d])
+				for k, d := range rings.Distances {
 					at := fmt.Sprintf("%s at %.3g", layer, d)
-					gomlxtest.NearAbs(t, at, []float64{got("distance", "weight by distance", at)}, means[len(means)-1:], 1e-6)
+					gomlxtest.NearAbs(t, at, []float64{got("distance", "weight by distance", at)}, weights[k:k+1], 1e-6)
 				}
 				centre := c.Rows()/2*c.Cols() + c.Cols()/2 // of the first image, with the class token in the sums
 				fromCentre, away := make([]float64, c.Rows()*c.Cols()), make([]float64, c.Rows()*c.Cols())
 				for key := range fromCentre {
-					away[key] = apart(centre, key)
+					away[key] = rings.distance(centre, key)
 					for h := range c.Heads {
-						fromCentre[key] += float64(values[0][(h*tokens+prefix+centre)*tokens+prefix+key])
+						fromCentre[key] += float64(heads[h][(prefix+centre)*tokens+prefix+key])
 					}
 				}
 				gomlxtest.NearAbs(t, layer, []float64{got("distance", "correlation of attention weight and distance", layer),
 					got("maps", "correlation of attention weight and distance, from the centre", "layer 1, first image")},
-					[]float64{stat.Correlation(distances, means, nil), stat.Correlation(away, fromCentre, nil)}, 1e-3)
+					[]float64{stat.Correlation(rings.Distances, weights, nil), stat.Correlation(away, fromCentre, nil)}, 1e-3)
 			}
 		})
 	}
@@ -265,10 +219,8 @@ func TestCKA_ComparesLayersWithTheFirstModel(t *testing.T) {
 	images := Same(testImages(23), func(int) []bool {
 		return append(make([]bool, 200), slices.Repeat([]bool{true}, 40)...)
 	})
-	c := Comparison{Backend: gomlxtest.Backend(), Images: images,
-		Analyses: gomlxtest.Must(Choose([]string{"cka", "masks"}))(t),
-		Models:   []Model{{Name: "gone", Path: t.TempDir()}, {Name: "flat", Path: flat}, {Name: "deep", Path: deep}}}
-	rows, _, _ = c.Run(t.Context())
+	rows, _, _ = comparing(t, "cka,masks", images, Model{Name: "gone", Path: t.TempDir()}, Model{Name: "flat", Path: flat},
+		Model{Name: "deep", Path: deep}).Run(t.Context())
 	for _, name := range []string{"flat", "deep"} {
 		if got := rowsOf(rows, "cka", name); len(got) != 1 || got[0].Note == "" {
 			t.Errorf("%+v without the first model", got)
@@ -326,51 +278,36 @@ func TestMasks_RowsAreOfTheThresholdsOfTheirNames(t *testing.T) {
 		}
 		return m
 	}
-	c := Comparison{Backend: gomlxtest.Backend(), Images: Same(testImages(n), mask),
-		Models:   []Model{{Name: "a", Path: trained(t, "learned", 1, nil)}, {Name: "b", Path: trained(t, "learned", 2, nil)}},
-		Analyses: gomlxtest.Must(Choose([]string{"masks"}))(t)}
+	c := comparing(t, "masks,rollout", Same(testImages(n), mask), Model{Name: "a", Path: trained(t, "learned", 1, nil)},
+		Model{Name: "b", Path: trained(t, "learned", 2, nil)})
 	rows, _, err := c.Run(t.Context())
 	gomlxtest.NoError(t, err)
-	all := map[string][2][]float64{}
+	all := map[string]*[2][]float64{"IoU at half of the range": {}, "IoU at the median": {}, "IoU at the 90th percentile": {},
+		"point-biserial correlation": {}}
 	for m, model := range c.Models {
 		s := gomlxtest.Must(c.open(t.Context(), model))(t)
 		v := gomlxtest.Must(s.attended())(t)
 		s.model.Finalize()
+		contrast := 0.0
 		for i, row := range v.rollout {
+			mean, deviation := stat.MeanStdDev(row, nil)
+			contrast += deviation / mean / n
 			object := mask(i)
 			if object == nil || i == 8 {
 				continue
 			}
+			add := func(name string, value float64) { all[name][m] = append(all[name][m], value) }
 			pixels := enlarge(row, 3, 5, 12, 20)
-			sorted := slices.Sorted(slices.Values(pixels))
-			for name, least := range map[string]float64{ // of 240 values, 0.9·239 = 215.1
-				"IoU at half of the range":   (sorted[0] + sorted[239]) / 2,
-				"IoU at the median":          (sorted[119] + sorted[120]) / 2,
-				"IoU at the 90th percentile": sorted[215] + 0.1*(sorted[216]-sorted[215])} {
-				both, either := 0.0, 0.0
-				for k, v := range pixels {
-					if object[k] && v >= least {
-						both++
-					}
-					if object[k] || v >= least {
-						either++
-					}
-				}
-				of := all[name]
-				of[m] = append(of[m], both/either)
-				all[name] = of
+			sorted := slices.Sorted(slices.Values(pixels)) // of 240 values, 0.9·239 = 215.1
+			add("IoU at half of the range", iou(object, pixels, (sorted[0]+sorted[239])/2))
+			add("IoU at the median", iou(object, pixels, (sorted[119]+sorted[120])/2))
+			add("IoU at the 90th percentile", iou(object, pixels, sorted[215]+0.1*(sorted[216]-sorted[215])))
+			if i != 9 {
+				add("point-biserial correlation", stat.Correlation(indicator(object), pixels, nil))
 			}
-			if i == 9 {
-				continue
-			}
-			var inside []float64
-			for _, in := range object {
-				inside = append(inside, map[bool]float64{true: 1}[in])
-			}
-			of := all["point-biserial correlation"]
-			of[m] = append(of[m], stat.Correlation(inside, pixels, nil))
-			all["point-biserial correlation"] = of
 		}
+		gomlxtest.NearAbs(t, "contrast", []float64{value(t, rows, "rollout", model.Name,
+			"coefficient of variation of the map", "")}, []float64{contrast}, 1e-6)
 	}
 	for name, of := range all {
 		statistic, p := pairedT(of[1], of[0])
@@ -415,24 +352,13 @@ func TestSeparation_IsOfTheStrongestPatchesAndTheErrorOfEachImage(t *testing.T) 
 					}
 				}
 			}
-			order := make([]int, patches)
-			for k := range order {
-				order[k] = k
-			}
-			slices.SortFunc(order, func(a, b int) int { return cmp.Compare(attended[b], attended[a]) })
-			sum := 0.0
-			for a := range 5 {
-				for b := range a {
-					p, q := order[a], order[b]
-					sum += math.Hypot(float64(p/c.Cols()-q/c.Cols()), float64(p%c.Cols()-q%c.Cols()))
-				}
-			}
 			logits := values[1][i*c.Classes : (i+1)*c.Classes]
 			missed := 1.0
 			if slices.Index(logits, slices.Max(logits)) == int(images.Labels[i]) {
 				missed = 0
 			}
-			separations, wrong = append(separations, sum/10), append(wrong, missed)
+			separations = append(separations, grid{Rows: 3, Cols: 5}.separation(strongestPatches(attended, 5)))
+			wrong = append(wrong, missed)
 		}
 		rows := asked(t, "separation", images, Model{Name: "m", Path: path})
 		counted, failed, few := 0.0, 0.0, 0

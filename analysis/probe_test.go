@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
@@ -43,30 +43,17 @@ func testProbe(t *testing.T) {
 	probe := distanceProbe{Hidden: c.Hidden, Epochs: c.Epochs, Batch: len(x), LearningRate: c.LR, Decay: c.Decay}
 	gomlxtest.NoError(t, probe.begin(gomlxtest.Backend()))
 	defer probe.finalize()
-	names := map[string]string{ // ours, as torch's nn.Sequential counts
-		"/hidden_0/weights": "0.weight", "/hidden_0/biases": "0.bias", "/norm_0/gain": "1.weight", "/norm_0/offset": "1.bias",
-		"/hidden_1/weights": "4.weight", "/hidden_1/biases": "4.bias", "/norm_1/gain": "5.weight", "/norm_1/offset": "5.bias",
-		"/output/weights": "8.weight", "/output/biases": "8.bias",
-	}
-	transposed := func(p fixtures.Tensor) ([]float32, []int) { // [out, in] becomes [in, out]
-		if len(p.Shape) < 2 {
-			return p.Float32(), p.Shape
+	mapped := func(prefix string, store *model.Store) *model.Store { // the layers of torch's nn.Sequential
+		f := gomlxtest.LoadTorch(t, "official_analysis", "tensors.safetensors", "/")
+		f.Store = store
+		for i := range 2 {
+			f.Layer(fmt.Sprintf("hidden_%d", i), fmt.Sprintf("probe.%s.predictor.%d", prefix, 4*i))
+			f.Norm(fmt.Sprintf("norm_%d", i), fmt.Sprintf("probe.%s.predictor.%d", prefix, 4*i+1))
 		}
-		out, in := p.Shape[0], p.Shape[1]
-		flat := make([]float32, 0, out*in)
-		for j := range in {
-			for i := range out {
-				flat = append(flat, float32(p.Data[i*in+j]))
-			}
-		}
-		return flat, []int{in, out}
+		f.Layer("output", fmt.Sprintf("probe.%s.predictor.8", prefix))
+		return store
 	}
-	for ours, theirs := range names {
-		flat, dims := transposed(file["probe.param.predictor."+theirs])
-		if _, err := probe.store.CreateVariable(ours, tensors.FromFlatDataAndDimensions(flat, dims...)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	mapped("param", probe.store)
 	predicted := gomlxtest.Must(probe.predict(x))(t)
 	gomlxtest.NearAbs(t, "initial predictions", slices.Concat(predicted...), file["probe.initial_predictions_out"].Data,
 		tolerance)
@@ -75,14 +62,9 @@ func testProbe(t *testing.T) {
 		losses = append(losses, gomlxtest.Must(probe.step(epoch, x, y))(t))
 	}
 	gomlxtest.NearAbs(t, "losses", losses, file["probe.losses_out"].Data, tolerance)
-	for _, ours := range []string{"/hidden_0/weights", "/norm_0/offset", "/output/weights"} {
-		want, _ := transposed(file["probe.trained_out.predictor."+names[ours]])
-		got := gomlxtest.Values(t, probe.store.GetVariable(ours).MustValue())
-		wide := make([]float64, len(want))
-		for i, v := range want {
-			wide[i] = float64(v)
-		}
-		gomlxtest.NearAbs(t, ours, got, wide, tolerance)
+	for v := range mapped("trained_out", model.NewStore()).IterVariables() {
+		got := gomlxtest.Values(t, probe.store.GetVariable(v.Path()).MustValue())
+		gomlxtest.NearAbs(t, v.Path(), got, gomlxtest.Values(t, v.MustValue()), tolerance)
 	}
 	var e probeErrors
 	predicted = gomlxtest.Must(probe.predict(x))(t)
@@ -193,19 +175,4 @@ func TestChanceErrors_AreOfTheMeanTargetOfTraining(t *testing.T) {
 	got := chanceErrors([][2]float64{{1, 2}, {3, 6}}, [][2]float64{{0, 0}, {2, 5}})
 	gomlxtest.NearAbs(t, "errors", append(got.Lengths, got.MSE, got.MAE, got.RMSE),
 		[]float64{1, math.Sqrt(20), 10.5, 3.5, math.Sqrt(10.5)}, 1e-12)
-}
-
-// Both seeds of a column would have the same probe without positions, so only the first has it.
-func TestProbe_IsMeasuredForEachSeedOfAColumn(t *testing.T) {
-	gomlxtest.OnGo(t)
-	models := []Model{{Name: "a", Path: trained(t, "learned", 1, nil)},
-		{Name: "a", Path: trained(t, "learned", 2, nil)}}
-	count := map[string]int{}
-	for _, r := range asked(t, "probe", testImages(11), models...) {
-		count[r.At]++
-	}
-	want := map[string]int{"mean offset": 1, "content only": 6, "content + position": 6}
-	if fmt.Sprint(count) != fmt.Sprint(want) {
-		t.Errorf("rows %v, want %v", count, want)
-	}
 }

@@ -95,16 +95,6 @@ func files(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// written returns a directory with files.
-func written(t *testing.T, files map[string]string) string {
-	t.Helper()
-	dir := t.TempDir()
-	for name, content := range files {
-		gomlxtest.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644))
-	}
-	return dir
-}
-
 func TestJob_FeaturesOfAFolderEqualEmbed(t *testing.T) {
 	dir, m := folder(t), demo(t, 4)
 	l := gomlxtest.Must(Folder(dir))(t)
@@ -165,7 +155,7 @@ func TestJob_StoppedAnywhereEndsWithTheSameBytes(t *testing.T) {
 		state := files(t, begun.Dir)[stateFile]
 		lines := strings.SplitAfter(want[rowsFile], "\n")
 		foreign := whole
-		foreign.Dir = written(t, map[string]string{stateFile: state, rowsFile: strings.Replace(lines[0], "top.png", "x", 1)})
+		foreign.Dir = datatest.Tree(t, map[string]string{stateFile: state, rowsFile: strings.Replace(lines[0], "top.png", "x", 1)})
 		if _, err := foreign.Run(t.Context()); err == nil {
 			t.Error("a row of an image that is not in the list is kept")
 		}
@@ -183,7 +173,7 @@ func TestJob_StoppedAnywhereEndsWithTheSameBytes(t *testing.T) {
 				left[valuesFile] = values[:min(len(values), 128+4*96*c.values+c.valueBytes)]
 			}
 			again, first := whole, -1
-			again.Dir = written(t, left)
+			again.Dir = datatest.Tree(t, left)
 			again.Progress = func(done, _ int) {
 				if first < 0 {
 					first = done
@@ -242,7 +232,7 @@ func TestJob_AnotherOriginIsNotResumed(t *testing.T) {
 	}
 	earlier := job // versions without contents
 	want[stateFile] = strings.Replace(want[stateFile], `"contents"`, `"unknown"`, 1)
-	earlier.Dir, earlier.List = written(t, want), pictures()
+	earlier.Dir, earlier.List = datatest.Tree(t, want), pictures()
 	gomlxtest.Must(earlier.Run(t.Context()))(t)
 
 	contents := map[string]bool{}
@@ -347,7 +337,7 @@ func TestRead_DamagedFilesAreRefused(t *testing.T) {
 	} {
 		content := files(t, c.job.Dir)
 		content[c.file] = c.change(content[c.file])
-		dir := written(t, content)
+		dir := datatest.Tree(t, content)
 		c.job.Dir = dir
 		_, read := Read(dir)
 		_, run := c.job.Run(t.Context())
@@ -360,7 +350,7 @@ func TestRead_DamagedFilesAreRefused(t *testing.T) {
 	for _, file := range []string{rowsFile, valuesFile, stateFile} {
 		content := files(t, whole.Dir)
 		delete(content, file)
-		if _, err := Read(written(t, content)); err == nil || file != stateFile && !errors.Is(err, fs.ErrNotExist) {
+		if _, err := Read(datatest.Tree(t, content)); err == nil || file != stateFile && !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("no %s: %v", file, err)
 		}
 	}
@@ -428,11 +418,7 @@ func FuzzRead(f *testing.F) {
 	f.Add(`{"width": 2, "json": true, "rows": 1}`, `{"name": "x.png", "features": [1, 2]}`+"\n", []byte{})
 	f.Add(`{"width": -2, "rows": -1}`, "", values)
 	f.Fuzz(func(t *testing.T, state, lines string, values []byte) {
-		dir := t.TempDir()
-		for name, content := range map[string][]byte{stateFile: []byte(state), rowsFile: []byte(lines), valuesFile: values} {
-			gomlxtest.NoError(t, os.WriteFile(filepath.Join(dir, name), content, 0o644))
-		}
-		table, err := Read(dir)
+		table, err := Read(datatest.Tree(t, map[string]string{stateFile: state, rowsFile: lines, valuesFile: string(values)}))
 		if err == nil && (len(table.Images) == 0 || len(table.Values) != len(table.Images)*table.Width) {
 			t.Errorf("%d numbers for %d images of width %d", len(table.Values), len(table.Images), table.Width)
 		}

@@ -7,13 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/wepe-go/wepe/internal/campaign"
+	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
@@ -32,8 +32,7 @@ const small = `{"info":{"year":2017,"a":[1,{"b":2}]},"licenses":[],
 
 func decoded(t *testing.T, text string) *Dataset {
 	t.Helper()
-	d := gomlxtest.Must(decodeDataset([]byte(text), "small.json"))(t)
-	return d
+	return gomlxtest.Must(decodeDataset([]byte(text), "small.json"))(t)
 }
 
 func TestConfigEntriesSurviveARoundTrip(t *testing.T) {
@@ -144,11 +143,11 @@ func TestBrokenFilesAreRefusedByNameAndPlace(t *testing.T) {
 }
 
 func TestRead_NamesFilesWithoutTheirDirectory(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "bad.json")
-	gomlxtest.NoError(t, os.WriteFile(path, []byte("7"), 0o644))
-	for _, read := range []func(path string) error{func(path string) error { _, err := Read(path); return err },
-		func(path string) error { _, err := ReadResults(path); return err }} {
-		if err := read(path); err == nil || !strings.HasPrefix(err.Error(), "coco: bad.json: ") {
+	path := filepath.Join(datatest.Tree(t, map[string]string{"bad.json": "7"}), "bad.json")
+	_, instances := Read(path)
+	_, results := ReadResults(path)
+	for _, err := range []error{instances, results} {
+		if err == nil || !strings.HasPrefix(err.Error(), "coco: bad.json: ") {
 			t.Error(err)
 		}
 	}

@@ -72,16 +72,6 @@ func testRunLengths(t *testing.T) {
 	}
 	fixtures.JSON(t, set, "rle_cases.json", &cases)
 	tolerance := readMeta(t).Tolerance.IoU
-	rows := func(mask []bool, width int) (out []string) {
-		for row := range slices.Chunk(mask, width) {
-			var line strings.Builder
-			for _, inside := range row {
-				line.WriteByte("01"[map[bool]int{true: 1}[inside]])
-			}
-			out = append(out, line.String())
-		}
-		return out
-	}
 	holds := func(t *testing.T, r RLE, err error, packed string, area int, box *Box) {
 		t.Helper()
 		gomlxtest.NoError(t, err)
@@ -103,10 +93,8 @@ func testRunLengths(t *testing.T) {
 	for _, c := range cases.Masks {
 		t.Run("mask/"+c.Name, func(t *testing.T) {
 			var mask []bool
-			for _, row := range c.Rows {
-				for _, pixel := range row {
-					mask = append(mask, pixel == '1')
-				}
+			for _, pixel := range strings.Join(c.Rows, "") {
+				mask = append(mask, pixel == '1')
 			}
 			r := Encode(mask, c.H, c.W)
 			named[c.Name] = r
@@ -159,8 +147,9 @@ func testRunLengths(t *testing.T) {
 			s := Segmentation{Polygons: c.Polygons}
 			r, err := s.Mask(c.H, c.W)
 			holds(t, r, err, c.Merged, c.Area, &c.Box)
-			if c.Rows != nil && !slices.Equal(rows(r.Decode(), c.W), c.Rows) {
-				t.Errorf("mask\n%s\nwant\n%s", strings.Join(rows(r.Decode(), c.W), "\n"), strings.Join(c.Rows, "\n"))
+			want := strings.NewReplacer("0", ".", "1", "#").Replace(strings.Join(c.Rows, "\n"))
+			if got := drawn(r.Decode(), c.W); c.Rows != nil && got != want {
+				t.Errorf("mask\n%s\nwant\n%s", got, want)
 			}
 		})
 	}
@@ -214,10 +203,7 @@ func testEvaluation(t *testing.T) {
 		}
 	}
 	truth := gomlxtest.Must(Read(filepath.Join(dir, "instances.json")))(t)
-	read := func(name string) []Detection {
-		r := gomlxtest.Must(ReadResults(filepath.Join(dir, name)))(t)
-		return r
-	}
+	read := func(name string) []Detection { return gomlxtest.Must(ReadResults(filepath.Join(dir, name)))(t) }
 	boxes, masks := read("detections_bbox.json"), read("detections_segm.json")
 	var grown []Detection // the box of the mask, 4 pixels larger on each side
 	x := gomlxtest.Must(truth.index())(t)

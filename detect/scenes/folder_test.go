@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"image"
 	"image/color"
-	"image/png"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -49,15 +48,10 @@ func TestScenesAreWrittenAndRead(t *testing.T) {
 // written writes an image of 5×7 pixels and an instances file about it.
 func written(t *testing.T, images, annotations string) (dir, instances string) {
 	t.Helper()
-	dir = t.TempDir()
-	file := gomlxtest.Must(os.Create(filepath.Join(dir, "a.png")))(t)
-	gomlxtest.NoError(t, png.Encode(file, image.NewGray(image.Rect(0, 0, 7, 5))))
-	gomlxtest.NoError(t, file.Close())
-	instances = filepath.Join(t.TempDir(), "instances.json")
 	text := fmt.Sprintf(`{"images":[%s],"categories":[{"id":4,"name":"b"},{"id":2,"name":"a"}],"annotations":[%s]}`,
 		images, annotations)
-	gomlxtest.NoError(t, os.WriteFile(instances, []byte(text), 0o644))
-	return dir, instances
+	return datatest.Tree(t, map[string][]byte{"a.png": datatest.PNG(image.NewGray(image.Rect(0, 0, 7, 5)))}),
+		filepath.Join(datatest.Tree(t, map[string]string{"instances.json": text}), "instances.json")
 }
 
 const img = `{"id":1,"file_name":"a.png","height":5,"width":7}`

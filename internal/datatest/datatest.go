@@ -21,7 +21,7 @@ import (
 )
 
 // Tree writes files by their paths, with slashes, below a new directory, which it returns.
-func Tree(t testing.TB, files map[string][]byte) (dir string) {
+func Tree[T string | []byte](t testing.TB, files map[string]T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	for name, content := range files {
@@ -29,7 +29,7 @@ func Tree(t testing.TB, files map[string][]byte) (dir string) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, content, 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
