@@ -159,8 +159,7 @@ func testBackbone(t *testing.T, meta vitdetMeta, b Backbone, want reference) {
 
 	got := runNamed(t, f.Store, func(scope *model.Scope, in []*Node, out *named) {
 		g := in[0].Graph()
-		backbone := scope.In(backboneScope)
-		trace := b.trace(backbone, in[0], true)
+		trace := b.trace(scope.In(backboneScope), in[0], true)
 		out.add("patch_embed", trace.Patches)
 		if meta.Config.Absolute {
 			adder, _ := position.As[position.Adder](size.encoder(scope.At(backboneScope)))
@@ -179,40 +178,32 @@ func testBackbone(t *testing.T, meta vitdetMeta, b Backbone, want reference) {
 			x = block.Output
 
 			rows, cols := size.Rows(), size.Cols()
-			windowed := !slices.Contains(b.Global, i)
-			if windowed {
+			if !slices.Contains(b.Global, i) {
 				rows, cols = w.side, w.side
 				add("windows", w.cut(block.Norm1))
 				add("last_window_probs", block.Weights)
 			}
-			products := Einsum("bqhd,bkhd->bhqk", block.Query, block.Key)
-			products = MulScalar(products, 1/math.Sqrt(float64(b.Width/b.Heads)))
-			add("last_window_logits_qk", products)
-			if !b.Relative {
-				add("last_window_logits", products)
-				add("logits_rows", products)
-				continue
+			logits := Einsum("bqhd,bkhd->bhqk", block.Query, block.Key)
+			logits = MulScalar(logits, 1/math.Sqrt(float64(b.Width/b.Heads)))
+			add("last_window_logits_qk", logits)
+			if b.Relative {
+				relative := func(name string) *model.Variable {
+					return scope.Store().GetVariable(fmt.Sprintf("%sbackbone/block_%02d/attention/relative/%s", foreignScope, i, name))
+				}
+				r := relativePositions{rows: rows, cols: cols, rowTable: relative("rows"), colTable: relative("cols")}
+				add("rel_h", relativeVectors(r.rowTable.NodeValue(g), rows, rows))
+				add("rel_w", relativeVectors(r.colTable.NodeValue(g), cols, cols))
+				logits = Add(logits, r.scores(block.Query))
 			}
-			relative := func(name string) *model.Variable {
-				return scope.Store().GetVariable(fmt.Sprintf("%sbackbone/block_%02d/attention/relative/%s", foreignScope, i, name))
-			}
-			r := relativePositions{rows: rows, cols: cols, rowTable: relative("rows"), colTable: relative("cols")}
-			add("rel_h", relativeVectors(r.rowTable.NodeValue(g), rows, rows))
-			add("rel_w", relativeVectors(r.colTable.NodeValue(g), cols, cols))
-			add("last_window_logits", Add(products, r.scores(block.Query)))
-			add("logits_rows", Add(products, r.scores(block.Query)))
+			add("last_window_logits", logits)
+			add("logits_rows", logits)
 		}
 		out.add("last_feat", trace.Output)
 		out.add(meta.branch(3)+"0", halve(trace.Output))
-		var loss *Node
+		loss := Const(g, float32(0))
 		for i, level := range pyramid(scope.In("pyramid"), trace.Output, meta.Config.OutLevels.Channels) {
 			out.add("pyramid."+meta.Config.OutLevels.Levels[i], level)
-			cubes := ReduceAllMean(Mul(level, Square(level)))
-			if loss == nil {
-				loss = cubes
-			} else {
-				loss = Add(loss, cubes)
-			}
+			loss = Add(loss, ReduceAllMean(Mul(level, Square(level))))
 		}
 		out.add("loss", loss)
 		out.add("grad.images_nchw", Gradient(loss, in[0])[0])

@@ -37,16 +37,7 @@ func output(t *testing.T, b Backbone, images *tensors.Tensor) []float64 {
 		return []*Node{b.trace(s.At(backboneScope), in[0], false).Output}
 	}
 	gomlxtest.Build(t, store, build, images)
-	for v := range store.IterVariables() {
-		v.MustValue().MustMutableFlatData(func(flat any) {
-			if x, ok := flat.([]float32); ok && strings.Contains(v.Path(), "/attention/") {
-				for i := range x {
-					x[i] *= 10
-				}
-			}
-		})
-	}
-	return gomlxtest.RunModel(t, store, build, images)[0]
+	return gomlxtest.RunModel(t, gomlxtest.Stirred(t, store), build, images)[0]
 }
 
 func TestAWindowOverTheWholeImageIsGlobalAttentionInEveryEncoding(t *testing.T) {
@@ -119,16 +110,7 @@ func TestTheScoresOfRelativeTablesAndOfAnEncodingAreAdded(t *testing.T) {
 			}
 			store, q := gomlxtest.Seeded(t, 5), gomlxtest.Noise(dims...)
 			gomlxtest.Build(t, store, build, q)
-			for v := range store.IterVariables() {
-				if strings.Contains(v.Path(), "/relative/") {
-					v.MustValue().MustMutableFlatData(func(flat any) {
-						for k := range flat.([]float32) {
-							flat.([]float32)[k] = float32(math.Sin(float64(3*k + len(v.Path()))))
-						}
-					})
-				}
-			}
-			return gomlxtest.RunModel(t, store, build, q)[0]
+			return gomlxtest.RunModel(t, gomlxtest.Stirred(t, store), build, q)[0]
 		}
 		var want []float64
 		encoding := bias("alibi2d", false)
@@ -169,9 +151,7 @@ func TestInitialWeights_AreThoseOfDetectron2(t *testing.T) {
 	c.ROI.Convs, c.ROI.Dense, c.ROI.Masks = []int{24}, []int{40}, []int{28, 20}
 	run := tinyRun(t)
 	run.Recipe = r
-	task := gomlxtest.Must(newTask(gomlxtest.Must(run.prepared())(t)))(t)
-	defer task.detector.Finalize()
-	gomlxtest.NoError(t, task.Fetch(0))
+	task := begun(t, run)
 	gomlxtest.Build(t, task.detector.store, task.Losses, gomlxtest.Must(task.inputs(0))(t).list()...)
 	torch := func(fanIn float64) float64 { return 1 / math.Sqrt(3*fanIn) }
 	msra := func(fanOut float64) float64 { return math.Sqrt(2 / fanOut) }

@@ -328,12 +328,19 @@ func TestRun_StartsFromAPretrainedModel(t *testing.T) {
 	})
 }
 
+// begun is the task of a run, with the scenes of its first step.
+func begun(t *testing.T, run Run) *task {
+	t.Helper()
+	task := gomlxtest.Must(newTask(gomlxtest.Must(run.prepared())(t)))(t)
+	t.Cleanup(task.detector.Finalize)
+	gomlxtest.NoError(t, task.Fetch(0))
+	return task
+}
+
 // stepInputs are the inputs of the step of a run on the scenes of its first step.
 func stepInputs(t *testing.T, run Run, step int, change func(*task)) inputs[*tensors.Tensor] {
 	t.Helper()
-	task := gomlxtest.Must(newTask(gomlxtest.Must(run.prepared())(t)))(t)
-	defer task.detector.Finalize()
-	gomlxtest.NoError(t, task.Fetch(0))
+	task := begun(t, run)
 	change(task)
 	return gomlxtest.Must(task.inputs(step))(t)
 }

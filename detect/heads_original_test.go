@@ -450,12 +450,7 @@ func testHeads(t *testing.T, h heads) {
 			h.gradients(scope, maps, total, out)
 		})
 		n := c.ROI.Samples
-		rows := make([][]int, h.batch()) // the existing samples, of each image
-		for image := range rows {
-			for i := range h.want[fmt.Sprintf("sampled.%d.boxes", image)].Shape[0] {
-				rows[image] = append(rows[image], i)
-			}
-		}
+		rows := h.rows("sampled.%d.boxes") // the existing samples
 		h.nearRows("box_pooled", got["box_pooled"], rows)
 		for i := range c.ROI.Stages {
 			if i > 0 { // detectron2 drops boxes that were clipped to nothing
@@ -491,16 +486,22 @@ func testHeads(t *testing.T, h heads) {
 		if kind == "std" { // whose own targets are polygons
 			h.near(got, kind+".loss_mask_with_bitmask_targets", h.Tolerance.Loss)
 		}
-		objects := make([][]int, h.batch())
-		for image := range objects {
-			for i := range h.want[fmt.Sprintf("roi.given.%d.fg", image)].Data {
-				objects[image] = append(objects[image], i)
-			}
-		}
+		objects := h.rows("roi.given.%d.fg")
 		h.nearRows("mask_pooled", got["mask_pooled"], objects)
 		h.nearRows(kind+".mask_logits", got[kind+".mask_logits"], objects)
 		h.checkGradients(got, kind, func(f *foreign) { f.roi(c) })
 	}
+}
+
+// rows numbers the rows of a tensor of each image.
+func (h heads) rows(format string) [][]int {
+	rows := make([][]int, h.batch())
+	for image := range rows {
+		for i := range h.want[fmt.Sprintf(format, image)].Shape[0] {
+			rows[image] = append(rows[image], i)
+		}
+	}
+	return rows
 }
 
 // nearRows compares some rows of each image's part of got, parts concatenated and of equal length, with a tensor of
@@ -523,12 +524,9 @@ func (h heads) nearRows(name string, got []float64, rows [][]int) {
 
 func testDetections(t *testing.T, h heads) {
 	proposals := h.proposals("test")
-	n, rows := 0, make([][]int, h.batch()) // the longest list, and the rows of each
-	for image, boxes := range proposals {
+	n, rows := 0, h.rows("rpn.test_proposals.%d.boxes")
+	for _, boxes := range proposals {
 		n = max(n, len(boxes))
-		for i := range boxes {
-			rows[image] = append(rows[image], i)
-		}
 	}
 	for image, boxes := range proposals {
 		proposals[image] = append(boxes, make([]rect, n-len(boxes))...)

@@ -13,7 +13,6 @@ import (
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
-	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/detect/scenes"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
@@ -24,15 +23,9 @@ import (
 func TestLosses_MissingSamplesCountInNone(t *testing.T) {
 	run := tinyRun(t)
 	run.Recipe.Detector.ROI.Stages = cascadeStages()[:2]
-	own := gomlxtest.Must(newTask(gomlxtest.Must(run.prepared())(t)))(t)
-	defer own.detector.Finalize()
-	losses := func(in inputs[*tensors.Tensor]) (all []float64) {
-		for _, x := range gomlxtest.RunModel(t, own.detector.store, func(root *model.Scope, nodes []*Node) []*Node {
-			return own.Losses(root, nodes)
-		}, anys(in.list())...) {
-			all = append(all, x...)
-		}
-		return all
+	own := begun(t, run)
+	losses := func(in inputs[*tensors.Tensor]) []float64 {
+		return slices.Concat(gomlxtest.RunModel(t, own.detector.store, own.Losses, anys(in.list())...)...)
 	}
 	in := stepInputs(t, run, 0, func(t *task) { t.truths[0] = truth{size: t.truths[0].size} }) // one image has no objects
 	want := losses(in)

@@ -31,6 +31,10 @@ func (m matcherMeta) matcher() matcher {
 	return matcher{low: m.Thresholds[0], high: m.Thresholds[len(m.Thresholds)-1], allowLow: m.LowQuality}
 }
 
+type suppressions map[string]struct {
+	Overlap float32 `json:"iou_threshold"`
+}
+
 type roiMeta struct {
 	Config struct {
 		Image   [2]int `json:"image_h_w"`
@@ -44,10 +48,9 @@ type roiMeta struct {
 		CanonicalSize float64 `json:"canonical_box_size"`
 		Canonical     int     `json:"canonical_level"`
 	}
-	NMS, BatchedNMS map[string]struct {
-		Overlap float32 `json:"iou_threshold"`
-	}
-	Deltas struct {
+	NMS     suppressions
+	Batched suppressions `json:"batched_nms"`
+	Deltas  struct {
 		Clamp   float64 `json:"scale_clamp"`
 		Weights map[string]deltas
 	}
@@ -71,13 +74,6 @@ type roiMeta struct {
 
 func roiFixture(t *testing.T) (meta roiMeta, want reference) {
 	fixtures.JSON(t, roiSet, "meta.json", &meta)
-	var batched struct {
-		NMS map[string]struct {
-			Overlap float32 `json:"iou_threshold"`
-		} `json:"batched_nms"`
-	}
-	fixtures.JSON(t, roiSet, "meta.json", &batched)
-	meta.BatchedNMS = batched.NMS
 	return meta, fixtures.Tensors(t, roiSet, "tensors.safetensors")
 }
 
@@ -106,6 +102,11 @@ func perImage(x fixtures.Tensor, batch int) (boxes, of *tensors.Tensor) {
 		}
 	}
 	return tensors.FromFlatDataAndDimensions(flat, batch, n, 4), tensors.FromFlatDataAndDimensions(own, batch, n)
+}
+
+// overImages adds bins [batch·n, …] of the same boxes in all images: [n, …].
+func overImages(bins *Node, batch int) *Node {
+	return ReduceSum(Reshape(bins, append([]int{batch, -1}, bins.Shape().Dimensions[1:]...)...), 0)
 }
 
 func testROIAlign(t *testing.T, meta roiMeta, want reference) {
@@ -137,8 +138,7 @@ func testROIAlign(t *testing.T, meta roiMeta, want reference) {
 		by := channelsLast(want[cotangent])
 		by.Data, by.Shape[0] = by.Data[:n*len(by.Data)/by.Shape[0]], n
 		got := gomlxtest.Run(t, func(in []*Node) []*Node {
-			bins := align.bins(in[0], in[1], in[2])
-			bins = ReduceSum(Reshape(bins, append([]int{batch, n}, bins.Shape().Dimensions[1:]...)...), 0)
+			bins := overImages(align.bins(in[0], in[1], in[2]), batch)
 			return []*Node{bins, Gradient(ReduceAllSum(Mul(bins, in[3])), in[0])[0]}
 		}, inputOf(features), boxes, of, inputOf(by))
 		gomlxtest.NearAbs(t, run.name, got[0], channelsLast(want[run.name+".out"]).Data, meta.Tolerance.Align)
@@ -175,11 +175,9 @@ func testPooler(t *testing.T, meta roiMeta, want reference) {
 	boxes, of := perImage(want["boxes"], batch)
 	n := want["boxes"].Shape[0]
 	got := gomlxtest.Run(t, func(in []*Node) []*Node {
-		maps := in[:len(c.Strides)]
-		in = in[len(c.Strides):]
+		maps, in := in[:len(c.Strides)], in[len(c.Strides):]
 		bins := l.pool(maps, c.Strides, in[0], c.Output[0], 2)
-		bins = Mul(bins, Reshape(in[1], batch*n, 1, 1, 1))
-		bins = ReduceSum(Reshape(bins, append([]int{batch, n}, bins.Shape().Dimensions[1:]...)...), 0)
+		bins = overImages(Mul(bins, Reshape(in[1], batch*n, 1, 1, 1)), batch)
 		return append([]*Node{bins}, Gradient(ReduceAllSum(Mul(bins, in[2])), maps...)...)
 	}, append(inputs, boxes, of, inputOf(channelsLast(want["cotangent"])))...)
 	out := channelsLast(want["pooler.out"])
@@ -219,7 +217,7 @@ func testNMS(t *testing.T, meta roiMeta, want reference) {
 			t.Errorf("%s: keeps %v, want %v", p, got, ints(want[p+".keep"]))
 		}
 	}
-	for name, m := range meta.BatchedNMS {
+	for name, m := range meta.Batched {
 		p := "batched_nms." + name
 		boxes, scores, classes := boxesOf(want[p+".boxes"]), want[p+".scores"].Float32(), ints(want[p+".classes"])
 		all := ints(want[p+".keep_per_class"])
@@ -237,11 +235,7 @@ func testOverlaps(t *testing.T, meta roiMeta, want reference) {
 		x := want[name]
 		return inputOf(fixtures.Tensor{Shape: append([]int{1}, x.Shape...), Data: x.Data})
 	}
-	var host []float32
-	quality := overlaps(boxesOf(want["iou.boxes1"]), boxesOf(want["iou.boxes2"]))
-	for _, row := range quality {
-		host = append(host, row...)
-	}
+	host := slices.Concat(overlaps(boxesOf(want["iou.boxes1"]), boxesOf(want["iou.boxes2"]))...)
 	var clipped, kept []float32
 	for _, b := range boxesOf(want["clip.boxes"]) {
 		b = b.clip(meta.Config.Image)

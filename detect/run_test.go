@@ -199,17 +199,11 @@ func TestRun_OfAnEarlierVersionIsResumedWithItsNumbers(t *testing.T) {
 	if len(got.Evals) != len(want.Evals) || len(got.Results) != 1 {
 		t.Fatalf("%d evaluations and %d results are recorded", len(got.Evals), len(got.Results))
 	}
-	near := func(what string, got, want report.JSONFloat) {
-		t.Helper()
-		if !(math.Abs(float64(got-want)) <= 1e-4) {
-			t.Errorf("%s is %g, want %g", what, got, want)
-		}
-	}
 	for i, row := range want.Evals {
-		near(fmt.Sprintf("training loss up to step %d", row.Step), got.Evals[i].TrainLoss, row.TrainLoss)
+		gomlxtest.NearAbs(t, "training loss", []float64{float64(got.Evals[i].TrainLoss)}, []float64{float64(row.TrainLoss)}, 1e-4)
 	}
 	for name, ap := range want.Results[0].Masks {
-		near("mask "+name, got.Results[0].Masks[name], ap)
+		gomlxtest.NearAbs(t, name, []float64{float64(got.Results[0].Masks[name])}, []float64{float64(ap)}, 1e-4)
 	}
 }
 
