@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"reflect"
@@ -158,9 +157,7 @@ func TestComparison_EveryAnalysisMeasuresEveryModelOrGivesTheReason(t *testing.T
 		if r.Measure == "retained accuracy, %" && r.Model != "learned" { // two models have that name
 			whole := value(t, found, r.Analysis, r.Model, "top-1 accuracy, %", "original images")
 			left := value(t, found, r.Analysis, r.Model, "top-1 accuracy, %", r.At)
-			if !(math.Abs(float64(r.Value)-100*left/whole) <= 1e-9) {
-				t.Errorf("%s of %s, %s: %g %% are kept, want %g of %g", r.Analysis, r.Model, r.At, r.Value, left, whole)
-			}
+			gomlxtest.NearAbs(t, r.Model+r.At, []float64{float64(r.Value)}, []float64{100 * left / whole}, 1e-9)
 		}
 	}
 	// Both seeds of a column would have the same probe without positions, so only the first has it.

@@ -121,7 +121,7 @@ func TestAttention_RowsAreMeansOverPatchesOfAllImages(t *testing.T) {
 				layer := fmt.Sprintf("layer %d", l+1)
 				gomlxtest.NearAbs(t, layer, []float64{got("entropy", "entropy, nats", layer),
 					got("distance", "attention distance, patches", layer)}, means[:2], 1e-5)
-				gomlxtest.NearAbs(t, layer, []float64{got("range", "effective range, patches", layer)}, means[2:], 0.05) // sums round
+				gomlxtest.NearAbs(t, layer, []float64{got("range", "effective range, patches", layer)}, means[2:], 1e-5)
 				if len(heads) != 3*c.Heads {
 					t.Fatalf("%d heads of images, want %d", len(heads), 3*c.Heads)
 				}
@@ -208,10 +208,8 @@ func TestCKA_ComparesLayersWithTheFirstModel(t *testing.T) {
 	if got := rowsOf(rows, "cka", "deep"); len(got) != 1 || got[0].At != "layer 1" || got[0].Value > 0.9999 {
 		t.Errorf("%+v, want layer 1 alone, and unlike", got)
 	}
-	if got := value(t, rows, "cka", "flat", "unbiased linear CKA with the first model",
-		"layer 1"); !(math.Abs(got-1) <= 1e-6) {
-		t.Errorf("a model is like itself by %g", got)
-	}
+	gomlxtest.NearAbs(t, "like itself", []float64{value(t, rows, "cka", "flat", "unbiased linear CKA with the first model",
+		"layer 1")}, []float64{1}, 1e-6)
 	rows = asked(t, "cka", testImages(23), Model{Name: "m", Path: flat}, Model{Name: "m", Path: deep})
 	if got := rowsOf(rows, "cka", "m"); len(got) != 1 || got[0].Value > 0.9999 {
 		t.Errorf("%+v of two seeds", got)
@@ -254,8 +252,8 @@ func TestImages_AreSpreadOverTheDatasetAndCounted(t *testing.T) {
 		if row.Count != count {
 			t.Errorf("%s says %d images, want %d", row.Analysis, row.Count, count)
 		}
-		if v := float64(want[i].Value); row.Analysis != "separation" && !(math.Abs(float64(row.Value)-v) <= 1e-6) {
-			t.Errorf("%s, %s, %s: %g, want %g", row.Analysis, row.Measure, row.At, float64(row.Value), v)
+		if row.Analysis != "separation" {
+			gomlxtest.NearAbs(t, row.Measure, []float64{float64(row.Value)}, []float64{float64(want[i].Value)}, 1e-6)
 		}
 	}
 	if got := testFirst([]int{2, 3, 5, 7, 11, 13, 17}, 2); !slices.Equal(got, []int{2, 7, 3, 5, 11, 13, 17}) {
@@ -282,8 +280,8 @@ func TestMasks_RowsAreOfTheThresholdsOfTheirNames(t *testing.T) {
 		Model{Name: "b", Path: trained(t, "learned", 2, nil)})
 	rows, _, err := c.Run(t.Context())
 	gomlxtest.NoError(t, err)
-	all := map[string]*[2][]float64{"IoU at half of the range": {}, "IoU at the median": {}, "IoU at the 90th percentile": {},
-		"point-biserial correlation": {}}
+	all := map[string]*[2][]float64{"IoU at half of the range": {}, "IoU at the median": {},
+		"IoU at the 90th percentile": {}, "point-biserial correlation": {}}
 	for m, model := range c.Models {
 		s := gomlxtest.Must(c.open(t.Context(), model))(t)
 		v := gomlxtest.Must(s.attended())(t)

@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 // On images of one colour tokens and attention depend on positions only. The expected R² is that of least squares on
@@ -22,15 +24,10 @@ func TestDepth_InputsOfOneColourHaveThePositionsOfTheTable(t *testing.T) {
 	}
 	want := explained(places, tableOf(t, dir), 15)
 	rows := asked(t, "depth", images, Model{Name: "a", Path: dir})
-	if got := value(t, rows, "depth", "a", "R² of row and column, linear", "input"); !(math.Abs(got-want) <= 1e-5) {
-		t.Errorf("R² %g, want %g", got, want)
-	}
-	for _, layer := range []string{"layer 1", "layer 2"} {
-		got := value(t, rows, "depth", "a", "attention variance due to position, %", layer)
-		if !(math.Abs(got-100) <= 1e-3) { // float32 weights, nearly equal
-			t.Errorf("%s: positions have %g %% of the variance of attention, want 100", layer, got)
-		}
-	}
+	got := func(measure, at string) float64 { return value(t, rows, "depth", "a", measure, at) }
+	gomlxtest.NearAbs(t, "R²", []float64{got("R² of row and column, linear", "input")}, []float64{want}, 1e-5)
+	const share = "attention variance due to position, %"
+	gomlxtest.NearAbs(t, share, []float64{got(share, "layer 1"), got(share, "layer 2")}, []float64{100, 100}, 1e-3)
 }
 
 // Tokens row·a + noise of deviation σ: with |a| = 1 a linear regression has R² var/(var+σ²) of the row and 0 of the
@@ -56,9 +53,7 @@ func TestReadout_HasTheR2OfSignalAndNoise(t *testing.T) {
 		}
 		const rowVariance, colVariance = 2.0 / 3, 2.0
 		want := rowVariance * rowVariance / (rowVariance + sigma*sigma) / (rowVariance + colVariance)
-		if got := read.r2(); !(math.Abs(got-want) <= 0.01) {
-			t.Errorf("σ = %g: R² %g, want %g", sigma, got, want)
-		}
+		gomlxtest.NearAbs(t, "R²", []float64{read.r2()}, []float64{want}, 0.01)
 	}
 	constant := newReadout(g, width)
 	for image := range 4 {
@@ -74,9 +69,7 @@ func TestMeanShare_IsOfTheVarianceInEachHead(t *testing.T) {
 	m := newMeanShare(2, 2)
 	m.add([]float32{1, 3, 2, 2})
 	m.add([]float32{3, 5, 4, 4})
-	if got, want := m.share(), 4.0/12; !(math.Abs(got-want) <= 1e-12) {
-		t.Errorf("share %g, want %g", got, want)
-	}
+	gomlxtest.NearAbs(t, "share", []float64{m.share()}, []float64{4.0 / 12}, 1e-12)
 	equal := newMeanShare(1, 3)
 	equal.add([]float32{0.2, 0.2, 0.2, 0.2, 0.2, 0.2})
 	if got := equal.share(); !math.IsNaN(got) {

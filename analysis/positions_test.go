@@ -88,9 +88,7 @@ func TestExplained_IsTheShareOfOrthogonalWaves(t *testing.T) {
 		"half-waves up to one":          {points, halfWaves(g, 1), 9. / 25},
 		"noise, more waves than points": {noise, halfWaves(g, 12), 1},
 	} {
-		if got := explained(c.points, c.features, g.patches()); !(math.Abs(got-c.want) <= 1e-9) {
-			t.Errorf("%s: %g, want %g", name, got, c.want)
-		}
+		gomlxtest.NearAbs(t, name, []float64{explained(c.points, c.features, g.patches())}, []float64{c.want}, 1e-9)
 	}
 	if got := explained(make([]float64, 2*g.patches()), one, g.patches()); !math.IsNaN(got) {
 		t.Errorf("equal points: %g, want NaN", got)
@@ -133,11 +131,10 @@ func TestPositions_ModulationHasASimilarityAndNoProbe(t *testing.T) {
 			}
 		}
 	}
-	norm := value(t, rows, "directions", "fourier-qkv", "norm, root mean square", "")
 	// 12 features of length 2 times matrices of deviation 0.1: 2·0.1·√(2 blocks · 3 matrices · width 12), before training.
-	if want := 2 * 0.1 * math.Sqrt(2*3*12); !(math.Abs(norm-want) <= 0.35*want) {
-		t.Errorf("vectors of length %g, want about %g", norm, want)
-	}
+	want := 2 * 0.1 * math.Sqrt(2*3*12)
+	gomlxtest.NearAbs(t, "norm", []float64{value(t, rows, "directions", "fourier-qkv", "norm, root mean square", "")},
+		[]float64{want}, 0.35*want)
 }
 
 // The paper's tables, recomputed in float64 on 14×14 patches, and its coefficients of variation.

@@ -5,7 +5,6 @@ package analysis
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,21 +26,6 @@ func numbered(images, channels int) *data.InMemory {
 		s.Pixels = append(s.Pixels, uint8(i))
 	}
 	return s
-}
-
-// Each part is compared with torchvision below.
-func TestMovement_IsItsRotationAfterItsShearAfterItsScale(t *testing.T) {
-	const width, height = 7, 5
-	whole := movement{Rotation: 20, Shear: 30, Scale: 1.7}.matrix(width, height)
-	for _, start := range [][2]float64{{0, 0}, {6, 1}, {2, 5}} {
-		at := start
-		for _, m := range []movement{{Scale: 1.7}, {Scale: 1, Shear: 30}, {Scale: 1, Rotation: 20}} {
-			a := m.matrix(width, height)
-			at = [2]float64{a[0]*at[0] + a[1]*at[1] + a[2], a[3]*at[0] + a[4]*at[1] + a[5]}
-		}
-		gomlxtest.NearAbs(t, fmt.Sprint(start), []float64{whole[0]*start[0] + whole[1]*start[1] + whole[2],
-			whole[3]*start[0] + whole[4]*start[1] + whole[5]}, at[:], 1e-12)
-	}
 }
 
 // Nearest neighbour, black outside.

@@ -267,12 +267,10 @@ func TestObjectsWithoutAMaskCountInNoMaskLoss(t *testing.T) {
 		r := regions{classes: 1}
 		return []*Node{r.maskLoss(in[0], inputs[*Node]{Classes: in[1], Masks: in[2]})}
 	}, tensors.FromFlatDataAndDimensions(logits, 2, 2, 2, 1), tensors.FromFlatDataAndDimensions([]int64{0, 0}, 1, 2),
-		tensors.FromFlatDataAndDimensions([]float32{1, 0, 0, 1, -1, -1, -1, -1}, 1, 2, 2, 2))[0][0]
+		tensors.FromFlatDataAndDimensions([]float32{1, 0, 0, 1, -1, -1, -1, -1}, 1, 2, 2, 2))[0]
 	want := 0.0
 	for i, target := range []float64{1, 0, 0, 1} {
 		want += (math.Log1p(math.Exp(float64(logits[i]))) - target*float64(logits[i])) / 4
 	}
-	if !(math.Abs(got-want) <= 1e-6) {
-		t.Errorf("loss %g, want %g", got, want)
-	}
+	gomlxtest.NearAbs(t, "loss", got, []float64{want}, 1e-6)
 }

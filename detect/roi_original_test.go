@@ -255,9 +255,7 @@ func testOverlaps(t *testing.T, meta roiMeta, want reference) {
 }
 
 func testDeltas(t *testing.T, meta roiMeta, want reference) {
-	if !(math.Abs(meta.Deltas.Clamp-scaleClamp) <= 1e-12) {
-		t.Errorf("the clamp is %g, want %g", scaleClamp, meta.Deltas.Clamp)
-	}
+	gomlxtest.NearAbs(t, "clamp", []float64{scaleClamp}, []float64{meta.Deltas.Clamp}, 1e-12)
 	// A coordinate is the difference of a centre and half a size: a small coordinate has their rounding error.
 	relative := func(name string, got []float64) {
 		for i, x := range want[name].Data {

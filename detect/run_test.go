@@ -145,9 +145,7 @@ func TestRun_InterruptedEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 			found := gomlxtest.Must(coco.ReadResults(filepath.Join(run.Dir, "results-56x40.json")))(t)
 			truth := gomlxtest.Must(run.Tests[1].Scenes.Annotated())(t)
 			numbers := gomlxtest.Must(coco.Evaluate(truth, found, false, run.Tests[1].Scenes.Areas))(t)
-			if want := float64(rows[1].Boxes["AP"]); !(math.Abs(numbers[0]-want) <= 1e-12) {
-				t.Errorf("the file's detections have box AP %g, the row %g", numbers[0], want)
-			}
+			gomlxtest.NearAbs(t, "AP of the file", numbers[:1], []float64{float64(rows[1].Boxes["AP"])}, 1e-12)
 			gomlxtest.NoError(t, run.Page(d, rows))
 		}
 		if rows := gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, engine.RowsFile)))(t).Results; len(rows) != 5 {
@@ -200,7 +198,7 @@ func TestRun_OfAnEarlierVersionIsResumedWithItsNumbers(t *testing.T) {
 		t.Fatalf("%d evaluations and %d results are recorded", len(got.Evals), len(got.Results))
 	}
 	for i, row := range want.Evals {
-		gomlxtest.NearAbs(t, "training loss", []float64{float64(got.Evals[i].TrainLoss)}, []float64{float64(row.TrainLoss)}, 1e-4)
+		gomlxtest.NearAbs(t, "loss", []float64{float64(got.Evals[i].TrainLoss)}, []float64{float64(row.TrainLoss)}, 1e-4)
 	}
 	for name, ap := range want.Results[0].Masks {
 		gomlxtest.NearAbs(t, name, []float64{float64(got.Results[0].Masks[name])}, []float64{float64(ap)}, 1e-4)
@@ -460,11 +458,8 @@ func TestTest_MasksAreComparedWithoutBoxes(t *testing.T) {
 		{[]coco.Detection{thin}, "AP", 1, 0},
 	} {
 		numbers := gomlxtest.Must(test.compare(c.found, true))(t)
-		boxes, masks := float64(numbers.Boxes[c.metric]), float64(numbers.Masks[c.metric])
-		if !(math.Abs(boxes-c.boxes) <= 1e-9) || !(math.Abs(masks-c.masks) <= 1e-9) {
-			t.Errorf("%s of %v is %g for boxes, %g for masks, want %g and %g", c.metric, c.found, boxes, masks, c.boxes,
-				c.masks)
-		}
+		got := []float64{float64(numbers.Boxes[c.metric]), float64(numbers.Masks[c.metric])}
+		gomlxtest.NearAbs(t, c.metric, got, []float64{c.boxes, c.masks}, 1e-9)
 	}
 }
 

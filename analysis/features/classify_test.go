@@ -186,26 +186,10 @@ func TestTable_ScoresAreCountedByTheirDefinitions(t *testing.T) {
 	// The validation split is of the seed.
 	fitted, held := s.holdOut(s.train, 0.2, rand.New(rand.NewPCG(3, 0)))
 	fit := func(rows []int, l2 float64) func(row int) []float64 {
-		var mean, deviation [2]float64
-		for axis := range 2 {
-			for _, row := range rows {
-				mean[axis] += float64(made.Vector(row)[axis]) / float64(len(rows))
-			}
-			for _, row := range rows {
-				deviation[axis] += math.Pow(float64(made.Vector(row)[axis])-mean[axis], 2) / float64(len(rows))
-			}
-		}
-		scaled := func(rows ...int) (out []float64) {
-			for _, row := range rows {
-				for axis, v := range made.Vector(row) {
-					out = append(out, (float64(v)-mean[axis])/math.Sqrt(deviation[axis]))
-				}
-			}
-			return out
-		}
-		f := gomlxtest.Must(numeric.LogisticRegression(scaled(rows...), s.of(rows), classes, l2, 1e-6, nil))(t)
+		by := made.scale(rows)
+		f := gomlxtest.Must(numeric.LogisticRegression(by.apply(made.rows(rows)), s.of(rows), classes, l2, 1e-6, nil))(t)
 		return func(row int) (scores []float64) {
-			for _, v := range f.Scores(scaled(row))[0] {
+			for _, v := range f.Scores(by.apply(made.Vector(row)))[0] {
 				scores = append(scores, float64(v))
 			}
 			return scores
@@ -213,9 +197,7 @@ func TestTable_ScoresAreCountedByTheirDefinitions(t *testing.T) {
 	}
 	best := tried[0]
 	for i, try := range tried {
-		if l2 := math.Pow(10, -float64(i)); !(math.Abs(try.L2-l2) <= 1e-12*l2) {
-			t.Errorf("strength %d is %g, want %g", i, try.L2, l2)
-		}
+		gomlxtest.NearAbs(t, "exponent", []float64{math.Log10(try.L2)}, []float64{-float64(i)}, 1e-12)
 		scores, right := fit(fitted, try.L2), 0
 		for _, row := range held {
 			of := scores(row)
@@ -223,9 +205,7 @@ func TestTable_ScoresAreCountedByTheirDefinitions(t *testing.T) {
 				right++
 			}
 		}
-		if want := float64(right) / float64(len(held)); !(math.Abs(try.Top1-want) <= 1e-9) {
-			t.Errorf("L2 %g: %g on the validation split, want %g", try.L2, try.Top1, want)
-		}
+		gomlxtest.NearAbs(t, "validation", []float64{try.Top1}, []float64{float64(right) / float64(len(held))}, 1e-9)
 		if try.Top1 > best.Top1 {
 			best = try
 		}

@@ -155,7 +155,8 @@ func TestJob_StoppedAnywhereEndsWithTheSameBytes(t *testing.T) {
 		state := files(t, begun.Dir)[stateFile]
 		lines := strings.SplitAfter(want[rowsFile], "\n")
 		foreign := whole
-		foreign.Dir = datatest.Tree(t, map[string]string{stateFile: state, rowsFile: strings.Replace(lines[0], "top.png", "x", 1)})
+		foreign.Dir = datatest.Tree(t, map[string]string{stateFile: state,
+			rowsFile: strings.Replace(lines[0], "top.png", "x", 1)})
 		if _, err := foreign.Run(t.Context()); err == nil {
 			t.Error("a row of an image that is not in the list is kept")
 		}

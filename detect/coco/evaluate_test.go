@@ -17,9 +17,8 @@ func TestAnObjectOfIDZeroIsNeverFound(t *testing.T) {
 		d := &Dataset{Images: []Image{{ID: 1}}, Categories: []Category{{ID: 5}},
 			Annotations: []Annotation{{ID: id, ImageID: 1, CategoryID: 5, Area: 9, Box: Box{2, 2, 3, 3}}}}
 		numbers, err := Evaluate(d, []Detection{{ImageID: 1, CategoryID: 5, Box: &Box{2, 2, 3, 3}}}, false, Areas{})
-		if err != nil || !(math.Abs(numbers[0]-want) <= 1e-12) || !(math.Abs(numbers[8]-want) <= 1e-12) {
-			t.Errorf("id %d: AP %g, AR100 %g (%v), want %g", id, numbers[0], numbers[8], err, want)
-		}
+		gomlxtest.NoError(t, err)
+		gomlxtest.NearAbs(t, "AP and AR100", []float64{numbers[0], numbers[8]}, []float64{want, want}, 1e-12)
 	}
 }
 
@@ -32,18 +31,11 @@ func TestAnObjectInAnImageWithoutDetectionsCounts(t *testing.T) {
 	found := []Detection{{ImageID: 1, CategoryID: 5, Box: &Box{2, 2, 32, 32}, Score: 0.5}}
 	numbers := gomlxtest.Must(Evaluate(d, found, false, Areas{}))(t)
 	ap := 51. / 101
-	for i, want := range [12]float64{ap, ap, ap, ap, ap, -1, 0.5, 0.5, 0.5, 0.5, 0.5, -1} {
-		if !(math.Abs(numbers[i]-want) <= 1e-12) {
-			t.Errorf("%s %g, want %g", StatNames[i], numbers[i], want)
-		}
-	}
+	gomlxtest.NearAbs(t, "metrics", numbers[:], []float64{ap, ap, ap, ap, ap, -1, 0.5, 0.5, 0.5, 0.5, 0.5, -1}, 1e-12)
 	areas := Areas{{0, 1e10}, {32*32 + 1, 1e10}, {0, 32*32 - 1}, {32 * 32, 32 * 32}}
 	numbers = gomlxtest.Must(Evaluate(d, found, false, areas))(t)
-	for i, want := range map[int]float64{0: ap, 3: -1, 4: -1, 5: ap} {
-		if !(math.Abs(numbers[i]-want) <= 1e-12) {
-			t.Errorf("with other areas %s is %g, want %g", StatNames[i], numbers[i], want)
-		}
-	}
+	gomlxtest.NearAbs(t, "other areas", []float64{numbers[0], numbers[3], numbers[4], numbers[5]},
+		[]float64{ap, -1, -1, ap}, 1e-12)
 	if found[0].Segmentation.Polygons != nil {
 		t.Errorf("the caller's detections have changed: %+v", found)
 	}

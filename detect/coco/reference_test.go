@@ -4,7 +4,6 @@ package coco
 
 import (
 	"fmt"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -123,17 +122,15 @@ func testRunLengths(t *testing.T) {
 	for i, row := range cases.IoU.IoU {
 		for j, want := range row {
 			dt, gt := named[cases.IoU.DT[i]], named[cases.IoU.GT[j]]
-			if got := overlaps([]detected{{box: dt.Box(), mask: dt}}, []object{{box: gt.Box(), mask: gt,
-				crowd: cases.IoU.Crowd[j] == 1}}, true)[0][0]; !near(got, want, tolerance) {
-				t.Errorf("IoU of %s and %s: %g, want %g", cases.IoU.DT[i], cases.IoU.GT[j], got, want)
-			}
+			got := overlaps([]detected{{box: dt.Box(), mask: dt}}, []object{{box: gt.Box(), mask: gt,
+				crowd: cases.IoU.Crowd[j] == 1}}, true)[0]
+			gomlxtest.NearAbs(t, cases.IoU.DT[i]+" and "+cases.IoU.GT[j], got, []float64{want}, tolerance)
 		}
 	}
 	for i, row := range cases.BoxIoU.IoU {
 		for j, want := range row {
-			if got := boxIoU(cases.BoxIoU.DT[i], cases.BoxIoU.GT[j], cases.BoxIoU.Crowd[j] == 1); !near(got, want, tolerance) {
-				t.Errorf("IoU of boxes %d and %d: %g, want %g", i, j, got, want)
-			}
+			got := boxIoU(cases.BoxIoU.DT[i], cases.BoxIoU.GT[j], cases.BoxIoU.Crowd[j] == 1)
+			gomlxtest.NearAbs(t, fmt.Sprint("IoU of boxes ", i, j), []float64{got}, []float64{want}, tolerance)
 		}
 	}
 	for _, c := range cases.Polygons {
@@ -167,8 +164,6 @@ func testRunLengths(t *testing.T) {
 		})
 	}
 }
-
-func near(a, b, tolerance float64) bool { return math.Abs(a-b) <= tolerance }
 
 // expected are the results of one run.
 type expected struct {
@@ -226,11 +221,8 @@ func testEvaluation(t *testing.T) {
 			if maxDetections != m.Config.Max {
 				t.Errorf("detections %v, want %v", maxDetections, m.Config)
 			}
-			for i, got := range e.stats() {
-				if !near(got, want.Stats[i], m.Tolerance.Stats) {
-					t.Errorf("%s is %.12g, want %.12g", StatNames[i], got, want.Stats[i])
-				}
-			}
+			stats := e.stats()
+			gomlxtest.NearAbs(t, "metrics", stats[:], want.Stats, m.Tolerance.Stats)
 			sameArrays(t, e, tensors, name, m)
 			sameMatches(t, truth, c.results, e, want)
 		})
@@ -292,18 +284,15 @@ func sameArrays(t *testing.T, e *evaluation, tensors map[string]fixtures.Tensor,
 		if !known {
 			return
 		}
-		wrong := 0
-		for n, v := range want.Data {
+		var got []float64
+		for n := range want.Data {
 			i := make([]int, len(want.Shape))
 			for axis, rest := len(i)-1, n; axis >= 0; axis-- {
 				i[axis], rest = rest%want.Shape[axis], rest/want.Shape[axis]
 			}
-			if got := value(i); !near(got, v, tolerance) {
-				if wrong++; wrong < 4 {
-					t.Errorf("%s at %v is %.9g, want %.9g", name, i, got, v)
-				}
-			}
+			got = append(got, value(i))
 		}
+		gomlxtest.NearAbs(t, name, got, want.Data, tolerance)
 	}
 	compare("precision", m.Tolerance.Precision, func(i []int) float64 { return e.precision[dense(i[0], i[1], i[2], 0)] })
 	compare("recall", m.Tolerance.Recall, func(i []int) float64 { return e.recall[((i[0]*K+i[1])*A+i[2])*M+i[3]] })

@@ -3,7 +3,7 @@
 package scenes
 
 import (
-	"math"
+	"fmt"
 	"reflect"
 	"slices"
 	"testing"
@@ -141,12 +141,7 @@ func TestPolygonsMasksAndBoxesMoveAlike(t *testing.T) {
 			continue
 		}
 		for k, o := range got.Objects {
-			for i := range o.Box {
-				if !(math.Abs(o.Box[i]-c.want[i]) <= 1e-9) {
-					t.Errorf("%+v: object %d has the box %v, want %v", c.view, k, o.Box, c.want)
-					break
-				}
-			}
+			gomlxtest.NearAbs(t, fmt.Sprintf("%+v: object %d", c.view, k), o.Box[:], c.want[:], 1e-9)
 			if k == 1 && o.Mask.Area() != int(c.want[2]*c.want[3]) {
 				t.Errorf("%+v: object %d has %d pixels, want %g", c.view, k, o.Mask.Area(), c.want[2]*c.want[3])
 			}
