@@ -20,19 +20,6 @@ const shownImages = 4
 // overlaySide is the height of an image under a map, in pixels: the height of figure.ImageGrid's tiles.
 const overlaySide = 112
 
-// imageGrid shows the first images of each dataset, one dataset per row.
-func imageGrid(w io.Writer, datasets []*data.InMemory) error {
-	var rows [][]image.Image
-	for _, set := range datasets {
-		var row []image.Image
-		for i := range min(shownImages, set.Len()) {
-			row = append(row, set.RGBA(i))
-		}
-		rows = append(rows, row)
-	}
-	return figure.ImageGrid(w, rows, 1)
-}
-
 // overlays shows images, each followed by the image under maps of its patches.
 func overlays(w io.Writer, set *data.InMemory, g grid, maps ...[][]float64) error {
 	var rows [][]image.Image

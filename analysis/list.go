@@ -89,18 +89,18 @@ var All = []Analysis{
 		"Error rate by mean distance between the 5 patches that the prediction attends to most in the last layer; bands " +
 			"are one binomial standard deviation.",
 		"98.8 % of the images are between 2 and 10 patches, with error rates of 0.31 to 0.38."},
-	{"occlusion", robustness, "Occlusion", occlusion,
+	{"occlusion", robustness, "Occlusion", disturbed(occlusions),
 		"Test accuracy with patches replaced by the mean colour, the same patches for all models.",
 		"56.8, 45.1, 32.1 % at 10, 20, 30 %, against 21.3, 15.6, 13.2 % with a learned table, whose model was trained to " +
 			"25 %."},
-	{"geometry", robustness, "Rotation, scaling, translation and shear", geometry,
+	{"geometry", robustness, "Rotation, scaling, translation and shear", disturbed(movements),
 		"Test accuracy on images rotated counter-clockwise, scaled, translated and sheared, with bilinear interpolation " +
 			"and the mean colour outside.",
 		"WePE loses less than a learned table, whose model was trained to 25 %."},
 	{"resolution", robustness, "Other sizes and aspect ratios", resolution,
 		"Test accuracy of the same weights at other sizes, height × width, without training; each encoding adapts by its " +
 			"own rule.", ""},
-	{"shuffle", robustness, "Shuffled patches", shuffle,
+	{"shuffle", robustness, "Shuffled patches", disturbed(shuffles),
 		"Test accuracy with the patches of each image in random order: it shows how much a model uses positions.", ""},
 }
 

@@ -4,6 +4,7 @@ package analysis
 
 import (
 	"fmt"
+	"image"
 	"io"
 	"math"
 
@@ -22,10 +23,6 @@ type disturbance struct {
 	apply func(images *data.InMemory) *data.InMemory
 }
 
-func occlusion(s *subject) error {
-	return s.withstand(occlusions(s.model.Recipe.Model.PatchSize, s.Comparison.Seed))
-}
-
 func occlusions(patch int, seed uint64) (all []disturbance) {
 	for _, share := range []float64{0.1, 0.2, 0.3} {
 		all = append(all, disturbance{fmt.Sprintf("%.0f %% occluded", 100*share),
@@ -34,9 +31,7 @@ func occlusions(patch int, seed uint64) (all []disturbance) {
 	return all
 }
 
-func geometry(s *subject) error { return s.withstand(movements()) }
-
-func movements() (all []disturbance) {
+func movements(int, uint64) (all []disturbance) {
 	add := func(name string, m movement) {
 		all = append(all, disturbance{name, func(images *data.InMemory) *data.InMemory {
 			return moved(images, m, draw.BiLinear)
@@ -52,14 +47,15 @@ func movements() (all []disturbance) {
 	return all
 }
 
-func shuffle(s *subject) error {
-	return s.withstand(shuffles(s.model.Recipe.Model.PatchSize, s.Comparison.Seed))
-}
-
 func shuffles(patch int, seed uint64) []disturbance {
 	return []disturbance{{"patches shuffled", func(images *data.InMemory) *data.InMemory {
 		return shuffled(images, patch, seed)
 	}}}
+}
+
+// disturbed is an analysis of accuracy under disturbances of the patches.
+func disturbed(by func(patch int, seed uint64) []disturbance) func(*subject) error {
+	return func(s *subject) error { return s.withstand(by(s.model.Recipe.Model.PatchSize, s.Comparison.Seed)) }
 }
 
 // withstand measures accuracy on images at the model's size, unchanged and disturbed.
@@ -78,7 +74,13 @@ func (s *subject) withstand(all []disturbance) error {
 	}
 	whole := 100 * float64(untouched.Top1)
 	s.measured("top-1 accuracy, %", "original images", whole)
-	shown := []*data.InMemory{images}
+	row := func(set *data.InMemory) (row []image.Image) {
+		for i := range min(shownImages, set.Len()) {
+			row = append(row, set.RGBA(i))
+		}
+		return row
+	}
+	shown := [][]image.Image{row(images)}
 	for _, d := range all {
 		harder := d.apply(images)
 		m, err := s.model.Evaluate(harder)
@@ -88,12 +90,10 @@ func (s *subject) withstand(all []disturbance) error {
 		accuracy := 100 * float64(m.Top1)
 		s.measured("top-1 accuracy, %", d.name, accuracy)
 		s.measured("retained accuracy, %", d.name, 100*accuracy/whole)
-		shown = append(shown, data.Head(harder, shownImages).(*data.InMemory))
+		shown = append(shown, row(harder))
 	}
 	return s.show("perturbed images", "From top to bottom: original images, then in the order of the table.",
-		func(w io.Writer) error {
-			return imageGrid(w, shown)
-		})
+		func(w io.Writer) error { return figure.ImageGrid(w, shown, 1) })
 }
 
 func resolution(s *subject) error {

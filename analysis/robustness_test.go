@@ -174,7 +174,7 @@ func TestDisturbances_ChangePatchesAsNamed(t *testing.T) {
 	} {
 		want[name] = moved(set, m, draw.BiLinear)
 	}
-	all := slices.Concat(occlusions(2, 7), movements(), shuffles(2, 7))
+	all := slices.Concat(occlusions(2, 7), movements(2, 7), shuffles(2, 7))
 	for _, d := range all {
 		if want[d.name] == nil || !bytes.Equal(d.apply(set).Pixels, want[d.name].Pixels) {
 			t.Errorf("%s: other pixels", d.name)

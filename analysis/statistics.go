@@ -55,11 +55,8 @@ func bothDefined(a, b []float64) (x, y []float64) {
 func quantile(values []float64, q float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	at := q * float64(len(sorted)-1)
-	i := min(int(at), max(0, len(sorted)-2))
-	if len(sorted) == 1 {
-		return sorted[0]
-	}
-	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
+	i := int(at)
+	return sorted[i] + (at-float64(i))*(sorted[min(i+1, len(sorted)-1)]-sorted[i])
 }
 
 // variation is the coefficient of variation, the population deviation over the mean; NaN for no values.

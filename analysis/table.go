@@ -9,10 +9,8 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/floats"
-	"gonum.org/v1/gonum/stat"
-
 	"github.com/wepe-go/wepe/internal/disk"
+	"github.com/wepe-go/wepe/internal/numeric"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -57,35 +55,28 @@ func Table(rows []Row, analysis string) report.Table {
 
 // cell formats a mean, and the range of several values.
 func cell(values []float64) string {
-	known := slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return v-v != 0 })
+	s := numeric.Summarize(values)
 	switch {
 	case len(values) == 0:
 		return "–"
-	case len(known) == 0:
+	case s.N == 0:
 		return "undefined"
 	case len(values) == 1:
-		return number(known[0])
+		return number(s.Mean)
 	}
-	text := fmt.Sprintf("%s (%s … %s)", number(stat.Mean(known, nil)), number(floats.Min(known)),
-		number(floats.Max(known)))
-	if undefined := len(values) - len(known); undefined > 0 {
+	text := fmt.Sprintf("%s (%s … %s)", number(s.Mean), number(s.Low), number(s.High))
+	if undefined := len(values) - s.N; undefined > 0 {
 		text += fmt.Sprintf(", %d undefined", undefined)
 	}
 	return text
 }
 
+// number prints about three digits.
 func number(v float64) string {
-	switch size := math.Abs(v); {
-	case v == 0:
-		return "0"
-	case size >= 100:
-		return fmt.Sprintf("%.0f", v)
-	case size >= 10:
-		return fmt.Sprintf("%.1f", v)
-	case size >= 1:
-		return fmt.Sprintf("%.2f", v)
-	case size >= 0.01:
-		return fmt.Sprintf("%.3f", v)
+	for decimals, least := range []float64{100, 10, 1, 0.01} {
+		if math.Abs(v) >= least {
+			return fmt.Sprintf("%.*f", decimals, v)
+		}
 	}
 	return fmt.Sprintf("%.2g", v)
 }

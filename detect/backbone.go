@@ -148,13 +148,12 @@ func (b Backbone) windows() windows { return windows{b.Rows(), b.Cols(), b.Windo
 // If windows extend beyond the image, an additional token in front, like a register, stands for tokens without a
 // position.
 func (b Backbone) encoder(scope *model.Scope) position.Encoder {
-	known := func(name string) bool { _, ok := scope.GetParam(name); return ok }
 	grid := b.Config
 	grid.ImageRows, grid.ImageCols = b.PositionRows*b.PatchSize, b.PositionCols*b.PatchSize
 	params := grid.TrainedGrid()
 	params["grid2d_kernel"] = "bicubic"
 	for name, value := range params {
-		if !known(name) {
+		if _, known := scope.GetParam(name); !known {
 			scope.SetParam(name, value)
 		}
 	}
@@ -165,7 +164,8 @@ func (b Backbone) encoder(scope *model.Scope) position.Encoder {
 
 // unplaced is the encoders' number of tokens without a position.
 func (b Backbone) unplaced() int {
-	if b.windows().padded() && len(b.Global) < b.Depth {
+	w := b.windows()
+	if padded := w.rows%w.side != 0 || w.cols%w.side != 0; padded && len(b.Global) < b.Depth {
 		return 1
 	}
 	return 0
@@ -219,8 +219,10 @@ func (b Backbone) hooks(block *model.Scope, trained Backbone, encoder position.E
 	}
 	var relative relativePositions
 	if b.Relative {
-		relative = newRelativePositions(block.At("attention").At("relative"), rows, cols, tableRows, tableCols,
-			b.Width/b.Heads)
+		table := func(name string, n int) *model.Variable {
+			return weight.Float32(block.At("attention").At("relative"), name, weight.Constant(0), 2*n-1, b.Width/b.Heads)
+		}
+		relative = relativePositions{rows, cols, table("rows", tableRows), table("cols", tableCols)}
 	}
 	biaser, biases := position.As[position.Biaser](encoder)
 	if biases || b.Relative {
@@ -291,9 +293,6 @@ type windows struct{ rows, cols, side int }
 func (w windows) down() int   { return (w.rows + w.side - 1) / w.side }
 func (w windows) across() int { return (w.cols + w.side - 1) / w.side }
 
-// padded reports whether some windows extend beyond the grid.
-func (w windows) padded() bool { return w.rows%w.side != 0 || w.cols%w.side != 0 }
-
 // cut is [batch, rows·cols, width] -> [batch·windows, side², width], the windows of an image row by row.
 func (w windows) cut(x *Node) *Node {
 	width := x.Shape().Dim(-1)
@@ -342,14 +341,6 @@ func (w windows) tokens(first int) [][]int64 {
 type relativePositions struct {
 	rows, cols         int // of the tokens in one attention
 	rowTable, colTable *model.Variable
-}
-
-// newRelativePositions creates tables for a grid of tableRows × tableCols.
-func newRelativePositions(scope *model.Scope, rows, cols, tableRows, tableCols, headDim int) relativePositions {
-	table := func(name string, n int) *model.Variable {
-		return weight.Float32(scope, name, weight.Constant(0), 2*n-1, headDim)
-	}
-	return relativePositions{rows, cols, table("rows", tableRows), table("cols", tableCols)}
 }
 
 // scores returns the scores of queries [batch, rows·cols, heads, headDim], float32 [batch, heads, rows·cols,

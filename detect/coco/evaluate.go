@@ -89,8 +89,8 @@ func evaluate(d *Dataset, detections []Detection, masks bool, areas Areas) (*eva
 }
 
 // objects returns the objects of an image by category.
-func (e *evaluation) objects(d *Dataset, x *index, image int64) ([][]object, error) {
-	out := make([][]object, len(x.categories))
+func (e *evaluation) objects(d *Dataset, x *index, image int64) ([][]instance, error) {
+	out := make([][]instance, len(x.categories))
 	for _, a := range x.objects[image] {
 		class, known := x.classes[a.CategoryID]
 		if !known {
@@ -105,7 +105,7 @@ func (e *evaluation) objects(d *Dataset, x *index, image int64) ([][]object, err
 			return nil, fmt.Errorf("coco: %s: annotation %d of image %d has no %s, which evaluation needs", d.Name, a.ID, image,
 				name)
 		}
-		o := object{id: a.ID, area: a.Area, crowd: bool(a.Crowd), box: a.Box}
+		o := instance{id: a.ID, area: a.Area, crowd: bool(a.Crowd), box: a.Box}
 		if e.masks {
 			var err error
 			if o.mask, err = d.Mask(*x.images[image], a); err != nil {
@@ -119,17 +119,17 @@ func (e *evaluation) objects(d *Dataset, x *index, image int64) ([][]object, err
 }
 
 // detections returns the detections of an image by category, the best first, and only those that can count.
-func (e *evaluation) detections(r results, x *index, image int64, rows []int) ([][]detected, error) {
-	all := make([][]detected, len(x.categories))
+func (e *evaluation) detections(r results, x *index, image int64, rows []int) ([][]instance, error) {
+	all := make([][]instance, len(x.categories))
 	for _, i := range rows {
 		t := &r.detections[i]
 		if class, known := x.classes[t.CategoryID]; known {
-			all[class] = append(all[class], detected{id: int64(i + 1), area: r.areas[i], score: t.Score, box: *t.Box})
+			all[class] = append(all[class], instance{id: int64(i + 1), area: r.areas[i], score: t.Score, box: *t.Box})
 		}
 	}
 	size := x.images[image]
 	for k := range all {
-		slices.SortStableFunc(all[k], func(a, b detected) int { return cmp.Compare(b.score, a.score) })
+		slices.SortStableFunc(all[k], func(a, b instance) int { return cmp.Compare(b.score, a.score) })
 		all[k] = all[k][:min(maxDetections[len(maxDetections)-1], len(all[k]))]
 		for j := range all[k] {
 			f := &all[k][j]
@@ -147,7 +147,7 @@ func (e *evaluation) detections(r results, x *index, image int64, rows []int) ([
 }
 
 // add counts the matches of one image.
-func (c *cell) add(m matches, found []detected) {
+func (c *cell) add(m matches, found []instance) {
 	for _, skipped := range m.skipped {
 		if !skipped {
 			c.objects++
@@ -227,24 +227,17 @@ func (c *cell) curve(t, most int) (precision, recall []float64) {
 	return precision, recall
 }
 
-// object and detected are the parts of annotations and detections for matching.
-type object struct {
-	id    int64
-	area  float64
-	crowd bool
-	box   Box
-	mask  RLE
-}
-
-type detected struct {
+// instance is what matching needs of an annotation, which may be a crowd, or of a detection, which has a score.
+type instance struct {
 	id          int64
 	area, score float64
+	crowd       bool
 	box         Box
 	mask        RLE
 }
 
 // overlaps returns the IoU [detections][objects].
-func overlaps(found []detected, objects []object, masks bool) [][]float64 {
+func overlaps(found, objects []instance, masks bool) [][]float64 {
 	out := make([][]float64, len(found))
 	for i, f := range found {
 		out[i] = make([]float64, len(objects))
@@ -270,7 +263,7 @@ type matches struct {
 // match assigns to each detection, best first, the untaken object with the largest IoU, at least the threshold: for
 // equal IoU the last one, and counting objects before others. A crowd is never taken. A detection without an object is
 // ignored if its own area is out of the range. Source: evaluateImg of pycocotools.
-func match(found []detected, objects []object, iou [][]float64, area [2]float64) (m matches) {
+func match(found, objects []instance, iou [][]float64, area [2]float64) (m matches) {
 	outside := func(a float64) bool { return a < area[0] || a > area[1] }
 	for _, skipped := range []bool{false, true} {
 		for j, o := range objects {

@@ -197,7 +197,8 @@ func (d *Dataset) Write(w io.Writer) error {
 
 // writeList writes an array, one element per line. Flush returns write errors.
 func writeList[T any](out *bufio.Writer, elements []T) error {
-	before := "[\n"
+	fmt.Fprint(out, "[")
+	before := "\n"
 	for i, element := range elements {
 		line, err := json.Marshal(element)
 		if err != nil {
@@ -205,9 +206,6 @@ func writeList[T any](out *bufio.Writer, elements []T) error {
 		}
 		fmt.Fprintf(out, "%s%s", before, line)
 		before = ",\n"
-	}
-	if len(elements) == 0 {
-		fmt.Fprint(out, "[")
 	}
 	fmt.Fprint(out, "]")
 	return nil

@@ -122,7 +122,7 @@ func testRunLengths(t *testing.T) {
 	for i, row := range cases.IoU.IoU {
 		for j, want := range row {
 			dt, gt := named[cases.IoU.DT[i]], named[cases.IoU.GT[j]]
-			got := overlaps([]detected{{box: dt.Box(), mask: dt}}, []object{{box: gt.Box(), mask: gt,
+			got := overlaps([]instance{{box: dt.Box(), mask: dt}}, []instance{{box: gt.Box(), mask: gt,
 				crowd: cases.IoU.Crowd[j] == 1}}, true)[0]
 			gomlxtest.NearAbs(t, cases.IoU.DT[i]+" and "+cases.IoU.GT[j], got, []float64{want}, tolerance)
 		}

@@ -108,8 +108,7 @@ func (r RLE) Box() Box {
 	return Box{float64(left), float64(top), float64(right - left + 1), float64(bottom - top + 1)}
 }
 
-// unite is the union of masks, which must have the same size. It is rleMerge of maskApi.c, except that masks of
-// different sizes are an error and that it terminates if counts end before the last pixel.
+// unite is the union of masks, as rleMerge of maskApi.c, except that masks of different sizes are an error.
 func unite(masks ...RLE) (RLE, error) {
 	out := masks[0]
 	for _, m := range masks[1:] {
@@ -117,53 +116,35 @@ func unite(masks ...RLE) (RLE, error) {
 			return RLE{}, fmt.Errorf("coco: masks of %d×%d and %d×%d pixels cannot be united", out.Height, out.Width,
 				m.Height, m.Width)
 		}
-		var counts []uint32
-		run, inside := uint32(0), false
-		for a, b, more := newRuns(out.Counts), newRuns(m.Counts), true; more; {
-			run += step(&a, &b)
-			more = !a.done() || !b.done()
-			before := inside
-			if inside = a.inside || b.inside; inside != before || !more {
-				counts, run = append(counts, run), 0
+		counts, inside := []uint32{0}, false
+		together(out, m, func(n int, first, second bool) {
+			if (first || second) != inside {
+				counts, inside = append(counts, 0), !inside
 			}
-		}
+			counts[len(counts)-1] += uint32(n)
+		})
 		out.Counts = counts
 	}
 	return out, nil
 }
 
-// runs iterates over run lengths.
-type runs struct {
-	rest   []uint32
-	left   uint32 // of the current run
-	inside bool
-}
-
-func newRuns(counts []uint32) runs {
-	if len(counts) == 0 {
-		return runs{}
-	}
-	return runs{rest: counts[1:], left: counts[0]}
-}
-
-// done reports whether all remaining pixels are outside.
-func (r *runs) done() bool { return r.left == 0 && len(r.rest) == 0 }
-
-// step advances by the shorter of the current runs, which it returns.
-func step(a, b *runs) uint32 {
-	n := min(a.left, b.left)
-	if a.done() || b.done() {
-		n = max(a.left, b.left)
-	}
-	for _, r := range []*runs{a, b} {
-		if r.left -= min(n, r.left); r.left == 0 && len(r.rest) > 0 {
-			r.left, r.rest, r.inside = r.rest[0], r.rest[1:], !r.inside
+// together visits the pixels of two masks of one size in pieces, the longest that are inside or outside of each.
+func together(a, b RLE, visit func(n int, inA, inB bool)) {
+	rest, left, inside := [2][]uint32{a.Counts, b.Counts}, [2]int{}, [2]bool{true, true} // the first run is outside
+	for pixels := a.Height * a.Width; pixels > 0; {
+		n := pixels
+		for k := range rest {
+			for left[k] == 0 && len(rest[k]) > 0 {
+				left[k], rest[k], inside[k] = int(rest[k][0]), rest[k][1:], !inside[k]
+			}
+			if left[k] == 0 { // after the last run
+				left[k], inside[k] = pixels, false
+			}
+			n = min(n, left[k])
 		}
-		if r.done() { // also after a last run of length 0
-			r.inside = false
-		}
+		visit(n, inside[0], inside[1])
+		pixels, left[0], left[1] = pixels-n, left[0]-n, left[1]-n
 	}
-	return n
 }
 
 // maskIoU is the intersection over the union of the areas of two masks whose boxes overlap, or over the area of the
@@ -173,17 +154,14 @@ func maskIoU(detection, object RLE, crowd bool) float64 {
 		return -1
 	}
 	both, either := 0, 0
-	for a, b, more := newRuns(detection.Counts), newRuns(object.Counts), true; more; {
-		inA, inB := a.inside, b.inside
-		n := int(step(&a, &b))
-		if inA || inB {
+	together(detection, object, func(n int, inDetection, inObject bool) {
+		if inDetection || inObject {
 			either += n
 		}
-		if inA && inB {
+		if inDetection && inObject {
 			both += n
 		}
-		more = !a.done() || !b.done()
-	}
+	})
 	if both == 0 {
 		return 0
 	}

@@ -121,12 +121,6 @@ func (j Jitter) image(s *Scene, v view, rows, cols int) *data.Image {
 // object returns an object in a view; its box is empty if the object is not visible.
 func (j Jitter) object(o Object, s *Scene, v view, rows, cols int) Object {
 	down, across := float64(v.rows)/float64(s.Rows), float64(v.cols)/float64(s.Cols)
-	point := func(x, y float64) (float64, float64) {
-		if v.flip {
-			x = float64(s.Cols) - x
-		}
-		return x*across - float64(v.left), y*down - float64(v.top)
-	}
 	parts := o.Polygons
 	if c := o.Box.Corners(); parts == nil && !o.hasMask() {
 		parts = [][]float64{{c[0], c[1], c[2], c[1], c[2], c[3], c[0], c[3]}}
@@ -140,7 +134,11 @@ func (j Jitter) object(o Object, s *Scene, v view, rows, cols int) Object {
 	for i, part := range parts {
 		moved[i] = make([]float64, len(part))
 		for k := 0; k+1 < len(part); k += 2 {
-			moved[i][k], moved[i][k+1] = point(part[k], part[k+1])
+			x := part[k]
+			if v.flip {
+				x = float64(s.Cols) - x
+			}
+			moved[i][k], moved[i][k+1] = x*across-float64(v.left), part[k+1]*down-float64(v.top)
 		}
 	}
 	if o.Box, o.Mask = seenBox(moved, float64(rows), float64(cols)), (coco.RLE{}); o.Polygons != nil {

@@ -112,8 +112,7 @@ func sans(p *plot.Plot) {
 const mostLabels = 6
 
 // ticks are labels at multiples of 1, 2 or 5 times a power of ten, and minor ticks between them. Gonum's own labels
-// start
-// anywhere, as in 0.4, 1.6, 2.8.
+// start anywhere, as in 0.4, 1.6, 2.8.
 type ticks struct{ whole bool } // whole: only whole numbers
 
 // Ticks implements plot.Ticker.
@@ -214,7 +213,12 @@ func AddLines(p *plot.Plot, lines []Line) {
 			for i := r[0]; i < r[1]; i++ {
 				part = append(part, plotter.XY{X: l.X[i], Y: l.Y[i]})
 			}
-			addLine(p, part, style)
+			if labelWhole(p, part); len(part) > 1 {
+				p.Add(&plotter.Line{XYs: part, LineStyle: style})
+				continue
+			}
+			p.Add(&plotter.Scatter{XYs: part, GlyphStyle: draw.GlyphStyle{
+				Color: style.Color, Radius: 1.5 * style.Width, Shape: draw.CircleGlyph{}}})
 		}
 	}
 }
@@ -256,16 +260,6 @@ func labelWhole(p *plot.Plot, points plotter.XYs) {
 	if slices.ContainsFunc(points, func(at plotter.XY) bool { return at.X != math.Trunc(at.X) }) {
 		p.X.Tick.Marker = ticks{}
 	}
-}
-
-func addLine(p *plot.Plot, points plotter.XYs, style draw.LineStyle) {
-	labelWhole(p, points)
-	if len(points) == 1 {
-		p.Add(&plotter.Scatter{XYs: points, GlyphStyle: draw.GlyphStyle{
-			Color: style.Color, Radius: 1.5 * style.Width, Shape: draw.CircleGlyph{}}})
-		return
-	}
-	p.Add(&plotter.Line{XYs: points, LineStyle: style})
 }
 
 func finite(v float64) bool { return v-v == 0 }
