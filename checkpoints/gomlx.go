@@ -61,8 +61,8 @@ type Model struct {
 //
 // A head of another number of classes and variables of a new encoding are drawn by the first graph; those of an
 // encoding that is added to the model's start so that its function is unchanged, if it has such variables (Report), and
-// the backend computes how a hybrid's gate starts ("wepe_start"). GoMLX's own checkpoints restore such a store: load the
-// model first, then attach the checkpoint's loader to a new store and build Model{Config, Scope} there.
+// the backend computes how a hybrid's gate starts ("wepe_start"). GoMLX's own checkpoints restore such a store: load
+// the model first, then attach the checkpoint's loader to a new store and build Model{Config, Scope} there.
 func Load(backend compute.Backend, scope *model.Scope, path string, o Options) (*Model, error) {
 	if o.Size != 0 {
 		o.ImageRows, o.ImageCols = cmp.Or(o.ImageRows, o.Size), cmp.Or(o.ImageCols, o.Size)
@@ -144,7 +144,7 @@ func (m *Model) StartPositions(backend compute.Backend, from position.Encoding) 
 		}
 	}
 	for _, s := range added {
-		if len(s.Neutral) == 0 && !(s.Pretrained && encoding.BeginsWith(from)) {
+		if keeps := s.Pretrained && encoding.BeginsWith(from); len(s.Neutral) == 0 && !keeps {
 			m.Report = append(m.Report, fmt.Sprintf("positions: %s is added, and changes the model before any training", s.Name))
 		}
 	}

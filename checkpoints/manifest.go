@@ -205,18 +205,14 @@ func decodeParam(p param) (any, error) {
 	if !ok {
 		return nil, errors.Errorf("unknown type %q", p.Type)
 	}
-	value, err := reflect.New(t), error(nil)
+	value := reflect.New(t)
 	if value.Elem().CanFloat() && bytes.HasPrefix(p.Value, []byte{'"'}) {
 		var text string
-		var x float64
 		_ = json.Unmarshal(p.Value, &text) // a string: it begins with a quotation mark
-		x, err = strconv.ParseFloat(text, 64)
+		x, err := strconv.ParseFloat(text, 64)
 		value.Elem().SetFloat(x)
-	} else {
-		err = json.Unmarshal(p.Value, value.Interface())
+		return value.Elem().Interface(), err
 	}
-	if err != nil {
-		return nil, err
-	}
-	return value.Elem().Interface(), nil
+	err := json.Unmarshal(p.Value, value.Interface())
+	return value.Elem().Interface(), err
 }

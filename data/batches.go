@@ -62,8 +62,8 @@ func Batches(s Dataset, size int, a Augment, seed int64) *Loader {
 }
 
 // InOrder returns each image once, in order, as evaluation needs them: with size, mean and standard deviation of a, and
-// if images are resized its interpolation. The last batch may be smaller. Damaged images that the dataset skips are left
-// out.
+// if images are resized its interpolation. The last batch may be smaller. Damaged images that the dataset skips are
+// left out.
 func InOrder(s Dataset, size int, a Augment) *Loader {
 	d, info := &Loader{source: s, size: size, augment: a.Eval(), inOrder: true}, s.Describe()
 	if h, w := a.OutputSize(info.Height, info.Width); h != info.Height || w != info.Width {

@@ -320,7 +320,7 @@ func (in found) splits(dir string) (folders [3]string, err error) {
 		beside := func(file string) bool { return strings.Count(file, "/") == 1 }
 		return in.images[name] != nil && !slices.ContainsFunc(in.images[name], beside)
 	}
-	if !(train && len(others) == 0) && !slices.ContainsFunc(named, holdsClasses) {
+	if split := train && len(others) == 0; !split && !slices.ContainsFunc(named, holdsClasses) {
 		return folders, nil
 	}
 	for _, other := range others {

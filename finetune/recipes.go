@@ -117,9 +117,9 @@ func Photos(images int) Recipe {
 // position encoding. AdamW, weight decay and layer decay are those with which MAE fine-tunes ViT-B
 // (https://arxiv.org/abs/2111.06377, Table 9: 5e-4 per 256 images, decay 0.05, layer decay 0.65; 0.75 for ViT-L, here
 // for all). Its learning rate depends on the width of the model: 0.192/width, so 1e-3 for Ti, 5e-4 for S, 2.5e-4 for B
-// and 1.9e-4 for L, at a batch of 64. A batch is at most a twentieth of the images, or 8. It has 10 epochs; of fewer images
-// than ManyImages it has 3 to 10, as many as show 2,400 images to a ViT-Ti/16 at 224, or to another network for as many
-// multiplications in its layers.
+// and 1.9e-4 for L, at a batch of 64. A batch is at most a twentieth of the images, or 8. It has 10 epochs; of fewer
+// images than ManyImages it has 3 to 10, as many as show 2,400 images to a ViT-Ti/16 at 224, or to another network for
+// as many multiplications in its layers.
 func FineTuning(m vit.Config, images int) Recipe {
 	batch := 64
 	for batch > 8 && images/batch < 20 {

@@ -49,7 +49,8 @@ func TestAccumulate_IsOneStepOnTheWholeBatch(t *testing.T) {
 
 func TestRow_TrainLossIsTheMeanSinceTheRowBefore(t *testing.T) {
 	gomlxtest.OnGo(t)
-	trainer := begun(t, tinyRun(t, "eval_every_epochs=2;grad_accum_steps=2", 30)) // rows after epochs 2 and 3 of 3, of 4 steps each
+	// Rows after epochs 2 and 3 of 3, of 4 steps each.
+	trainer := begun(t, tinyRun(t, "eval_every_epochs=2;grad_accum_steps=2", 30))
 	var rows []*report.Eval
 	trainer.Training.Progress = func(p engine.Progress) {
 		if p.Eval != nil {

@@ -140,7 +140,8 @@ func (r RunPage) tiles(before *Eval) (tiles []tile) {
 		t := tile{Name: "top-1 accuracy, validation", After: percent(m.Top1, 2), Unit: "%"}
 		if before != nil {
 			t.Before = percent(before.Top1, 2)
-			t.Note = fmt.Sprintf("%+.2f points in %s steps", 100*float64(m.Top1-before.Top1), printable.Thousands(r.Result.Steps))
+			t.Note = fmt.Sprintf("%+.2f points in %s steps", 100*float64(m.Top1-before.Top1),
+				printable.Thousands(r.Result.Steps))
 		}
 		tiles = append(tiles, t)
 	}

@@ -210,8 +210,8 @@ func Counted(runs []Result, split string) (kept []Result, notes []string) {
 	return kept, append(notes, mixed(kept)...)
 }
 
-// mixed has a note for each encoding of a recipe whose runs have different settings. Hyperparameters do not count, whose
-// default may be absent, nor where weights and images are from.
+// mixed has a note for each encoding of a recipe whose runs have different settings. Hyperparameters do not count,
+// whose default may be absent, nor where weights and images are from.
 func mixed(runs []Result) (notes []string) {
 	settings := func(r Result) map[string]string {
 		all, _ := setting.Values(json.RawMessage(cmp.Or(string(setting.Current(r.Settings)), "{}"))) // rows are valid JSON

@@ -346,8 +346,8 @@ func (s *Study) Validate() error {
 			return fmt.Errorf("task %q: a sweep, or a record, needs Parts and Measure", t.Name)
 		}
 	}
-	if err := cmp.Or(distinct("task", tasks), distinct("variant", labels), distinct("size", s.Sizes), distinct("aspect", s.Aspects),
-		distinct("fraction", s.Fractions)); err != nil {
+	if err := cmp.Or(distinct("task", tasks), distinct("variant", labels), distinct("size", s.Sizes),
+		distinct("aspect", s.Aspects), distinct("fraction", s.Fractions)); err != nil {
 		return err
 	}
 	units, err := s.units(nil)

@@ -37,8 +37,8 @@ func TestTune_LearnsAndComesBack(t *testing.T) {
 	classFolders(files, "train", training, 23)
 	classFolders(files, "test", test, 13)
 
-	s := settings{model: filepath.Join(demo, "vit"), dir: datatest.Tree(t, files), out: t.TempDir(), position: "hybrid", size: 20, steps: 7,
-		batch: 17, rate: 2e-3}
+	s := settings{model: filepath.Join(demo, "vit"), dir: datatest.Tree(t, files), out: t.TempDir(), position: "hybrid",
+		size: 20, steps: 7, batch: 17, rate: 2e-3}
 	before, after := s.tune(b)
 	if !(after.loss < 0.8*before.loss) || !(after.accuracy > 0.6) { // chance is 1/3
 		t.Errorf("loss %.3f, accuracy %.3f, then %.3f, %.3f", before.loss, before.accuracy, after.loss, after.accuracy)

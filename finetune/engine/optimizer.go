@@ -48,9 +48,9 @@ const (
 //		Schedule: engine.Schedule{Peak: 1e-3, Warmup: 100, Steps: 2000}}
 //	trainer := train.NewTrainer(backend, store, modelFn, lossFn, opt, nil, nil)
 //
-// It trains the float32 variables that are Trainable, and counts steps in GoMLX's global step: one for all batches whose
-// gradients are accumulated, also in Schedule. Groups and layers follow from the paths of this library's models; in other
-// models matrices named "weights" are decayed, and all have one rate.
+// It trains the float32 variables that are Trainable, and counts steps in GoMLX's global step: one for all batches
+// whose gradients are accumulated, also in Schedule. Groups and layers follow from the paths of this library's models;
+// in other models matrices named "weights" are decayed, and all have one rate.
 type Optimizer struct {
 	Name        string  `json:"name"`               // adamw (default), lamb or sgd
 	Momentum    float64 `json:"momentum,omitempty"` // μ of sgd, default 0.9

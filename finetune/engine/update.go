@@ -116,15 +116,16 @@ func (o *Optimizer) UpdateGraphWithGradients(scope *model.Scope, gradients []*No
 	if cleared := scope.Store().GetVariable(clearedPath); cleared != nil {
 		since = Sub(step, ConvertDType(cleared.SetTrainable(false).NodeValue(g), dtypes.Float64))
 	}
-	full.apply(scope, vars, sorted, full.counted(step, since), func(path string) float64 { return full.Factor(path, depth) })
+	factor := func(path string) float64 { return full.Factor(path, depth) }
+	full.apply(scope, vars, sorted, full.counted(step, since), factor)
 }
 
 // byPath orders variables: the store's order depends on creation and changes after a resume, and the last bit of the
 // gradient norm, a sum, depends on the order.
 func byPath(a, b *model.Variable) int { return cmp.Compare(a.Path(), b.Path()) }
 
-// Clear implements optimizer.Interface of GoMLX: it deletes the moments, not the averages. New moments count their steps
-// for the bias corrections from the present one; the schedule goes on.
+// Clear implements optimizer.Interface of GoMLX: it deletes the moments, not the averages. New moments count their
+// steps for the bias corrections from the present one; the schedule goes on.
 func (o *Optimizer) Clear(scope *model.Scope) error {
 	for _, root := range []string{firstRoot, secondRoot, momentumRoot} {
 		if err := scope.Store().Scope(root).DeleteVariablesInScope(); err != nil {
@@ -252,8 +253,8 @@ func isState(variable string) bool {
 }
 
 // ErrNoAverages means that a store has no averages of its weights.
-var ErrNoAverages = errors.New("training: the store has no averages of the weights: train with an EMADecay, and run the " +
-	"model before reading those of GoMLX's checkpoint, which reads variables as they are used")
+var ErrNoAverages = errors.New("training: the store has no averages of the weights: train with an EMADecay, and run " +
+	"the model before reading those of GoMLX's checkpoint, which reads variables as they are used")
 
 // SwapAverages exchanges the weights with their moving averages; a second call undoes it. Without averages it returns
 // ErrNoAverages.

@@ -109,8 +109,8 @@ func (g Grid) Tokens() int { return g.Prefix + g.Rows*g.Cols }
 // Positions is the number of vectors of an additive encoding: those of prefix tokens, then patches row by row.
 func (g Grid) Positions() int { return g.placed() + g.Rows*g.Cols }
 
-// AllTokens are rows of all tokens [Tokens, width] from those of an additive encoding, [Positions, width]: zeros for the
-// tokens without one.
+// AllTokens are rows of all tokens [Tokens, width] from those of an additive encoding, [Positions, width]: zeros for
+// the tokens without one.
 func (g Grid) AllTokens(rows *Node) *Node {
 	if g.Unplaced == 0 {
 		return rows

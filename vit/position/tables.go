@@ -95,8 +95,8 @@ func newGrid2D(scope *model.Scope, c Config) Encoder {
 	return &table{name: "grid2d", rows: gridTable(scope.At("grid2d"), c, rows, cols, along)}
 }
 
-// gridTable creates "table" [rows, cols, width] and, for the prefix tokens with a position, "prefix", all N(0, 0.02²) at
-// the start. The function returns [Positions, width], the table resampled to the grid of c.
+// gridTable creates "table" [rows, cols, width] and, for the prefix tokens with a position, "prefix", all N(0, 0.02²)
+// at the start. The function returns [Positions, width], the table resampled to the grid of c.
 func gridTable(scope *model.Scope, c Config, rows, cols int, along func(distance float64) float64) func(*Graph) *Node {
 	patches := weight.Float32(scope, "table", weight.Normal(0.02), rows, cols, c.Width)
 	var prefix *model.Variable

@@ -62,9 +62,9 @@ func (l Lattice) Invariants() Invariants {
 
 // HalfPeriods returns ω1 and ω3 of the lattice with real invariants g2 and g3, mathematics.md (4.15) to (4.17) and
 // (11.3) to (11.5). For a positive discriminant g2³ − 27g3² the lattice is rectangular, ω3 imaginary; for a negative
-// one its cell is a rhombus, with Re ω3 = ω1/2. The error is about 2⁻⁵³/d of ω1 and ω3 at most, d = |Δ|/(|g2|³ + 27g3²),
-// because Δ magnifies the rounding of g2 and g3. A d below 1e-14, as of ω3′ > 6.2ω1, is an error: that rounding would
-// decide the shape of the cell.
+// one its cell is a rhombus, with Re ω3 = ω1/2. The error is about 2⁻⁵³/d of ω1 and ω3 at most,
+// d = |Δ|/(|g2|³ + 27g3²), because Δ magnifies the rounding of g2 and g3. A d below 1e-14, as of ω3′ > 6.2ω1, is an
+// error: that rounding would decide the shape of the cell.
 func HalfPeriods(g2, g3 float64) (omega1 float64, omega3 complex128, err error) {
 	cube, square := g2*g2*g2, 27*g3*g3
 	delta, size := cube-square, math.Abs(cube)+square

@@ -139,7 +139,7 @@ func TestHalfPeriodsInvertInvariants(t *testing.T) {
 func invariantsOf(length float64) [2]float64 {
 	q := math.Exp(-2 * math.Pi * length)
 	fourth := math.Pow(math.Pi/2, 4)
-	return [2]float64{fourth * (4./3 + 320*q), fourth * math.Pow(math.Pi/2, 2) * (8./27 - 448./3*q)}
+	return [2]float64{fourth * (4./3 + 320*q), fourth * math.Pi * math.Pi / 4 * (8./27 - 448./3*q)}
 }
 
 func TestHalfPeriods_Refuses(t *testing.T) {
