@@ -31,7 +31,7 @@ type modulation struct {
 	c          Config
 	parts      []string          // of modulated, those that are scaled
 	weights    []*model.Variable // A, B, C of these parts, [features, width], block by block
-	factors    shared[[]*Node]   // of the same parts, [tokens, width]
+	values     shared[*Node]     // f
 }
 
 // modulationStd is the initial standard deviation of A, B and C: f has length 2, so factors are 1 ± 0.2. It was chosen
@@ -72,30 +72,22 @@ func halfCellField(scope *model.Scope, c Config) wepe.Field {
 
 func (m *modulation) Name() string { return m.name }
 
-// Scale implements Scaler. One product has the factors of all blocks: f of the lattice has one gradient then, not one
-// for each block.
+// Scale implements Scaler. One product for all blocks would be fewer kernels, but XLA CPU would keep the values of each
+// block until their common gradient.
 func (m *modulation) Scale(g *Graph, block int) (scales [3]*Node) {
-	factors := m.factors.in(g, func() []*Node {
-		weights := make([]*Node, len(m.weights))
-		for i, w := range m.weights {
-			weights[i] = w.NodeValue(g)
-		}
-		f := kernel.Once(m.Features(g))[0] // [rows·cols, features]
-		all := AddScalar(MatMul(f, Concatenate(weights, 1)), 1)
-		all = Reshape(m.c.behindPrefix(all), m.c.Tokens(), len(weights), m.c.Width)
-		return kernel.Unstack(TransposeAllAxes(all, 1, 0, 2))
-	})
+	inDepth(block, m.c.Depth)
+	f := m.values.in(g, func() *Node { return kernel.Once(m.Features(g))[0] }) // [rows·cols, features]
 	for i, part := range m.parts {
-		scales[slices.Index(modulated[:], part)] = factors[block*len(m.parts)+i]
+		w := m.weights[block*len(m.parts)+i].NodeValue(g)
+		scales[slices.Index(modulated[:], part)] = m.c.behindPrefix(AddScalar(MatMul(f, w), 1))
 	}
 	return scales
 }
 
-// behindPrefix are the factors [tokens, n] of all tokens from those of the patches: 1 for the prefix.
+// behindPrefix are the factors [tokens, width] of all tokens from those of the patches: 1 for the prefix.
 func (c Config) behindPrefix(factors *Node) *Node {
 	if c.Prefix == 0 {
 		return factors
 	}
-	return Concatenate([]*Node{Ones(factors.Graph(), shapes.Make(dtypes.Float32, c.Prefix, factors.Shape().Dim(1))),
-		factors}, 0)
+	return Concatenate([]*Node{Ones(factors.Graph(), shapes.Make(dtypes.Float32, c.Prefix, c.Width)), factors}, 0)
 }
