@@ -31,6 +31,7 @@ import (
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/figure"
+	"github.com/wepe-go/wepe/internal/numeric"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -258,16 +259,7 @@ func (s *subject) row(r Row, value float64) Row {
 // even returns n of the images, spread evenly: a directory may be sorted by class. The rows that follow are of n.
 func (s *subject) even(n int) []int {
 	s.used = n
-	return even(n, s.Images.Len())
-}
-
-// even returns n of the numbers 0 to of-1, spread evenly.
-func even(n, of int) []int {
-	rows := make([]int, n)
-	for k := range rows {
-		rows[k] = k * of / n
-	}
-	return rows
+	return numeric.Spread(n, s.Images.Len())
 }
 
 // measured adds a value.

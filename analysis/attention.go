@@ -135,7 +135,7 @@ func (v *attention) add(s *subject, values [][]float32, k int) {
 		}
 		v.pooled[l] = append(v.pooled[l], wide(values[2*l+1][k*c.Width:(k+1)*c.Width])...)
 	}
-	if some := min(len(v.rows), max(1, tsnePoints/n)); slices.Contains(even(some, len(v.rows)), len(v.class)) {
+	if some := min(len(v.rows), max(1, tsnePoints/n)); slices.Contains(numeric.Spread(some, len(v.rows)), len(v.class)) {
 		v.last = append(v.last, wide(values[2*c.Depth][k*n*c.Width:(k+1)*n*c.Width])...)
 	}
 	v.rollout = append(v.rollout, rolloutRow(layers, c.Heads, v.from)[s.grid.Prefix:])
@@ -358,7 +358,7 @@ func masks(s *subject) error {
 	names := []string{"IoU at half of the range", "IoU at the median", "IoU at the 90th percentile",
 		"point-biserial correlation"}
 	var rows []int // of images with an object
-	for _, i := range even(min(maskImages, len(v.rows)), len(v.rows)) {
+	for _, i := range numeric.Spread(maskImages, len(v.rows)) {
 		mask := s.Mask(v.rows[i])
 		if !slices.Contains(mask, true) {
 			continue

@@ -15,6 +15,7 @@ import (
 	"github.com/gomlx/gomlx/ml/train/optimizer"
 
 	"github.com/wepe-go/wepe/internal/figure"
+	"github.com/wepe-go/wepe/internal/numeric"
 	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit"
@@ -74,7 +75,7 @@ func probe(s *subject, field report.Field) error {
 
 // testFirst returns rows with n of them, spread evenly, before the others: of a sorted dataset both have all classes.
 func testFirst(rows []int, n int) (order []int) {
-	for _, k := range even(n, len(rows)) {
+	for _, k := range numeric.Spread(n, len(rows)) {
 		order = append(order, rows[k])
 	}
 	return append(order, slices.DeleteFunc(rows, func(row int) bool { return slices.Contains(order, row) })...)

@@ -22,13 +22,13 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"runtime/debug"
 	"strings"
 	"time"
 
 	"github.com/wepe-go/wepe/internal/figure"
+	"github.com/wepe-go/wepe/internal/printable"
 )
 
 // Names of the splits of a row. Choices are made on the validation split; the test split is only reported.
@@ -196,9 +196,6 @@ func revision(info *debug.BuildInfo) string {
 	return "unknown"
 }
 
-// plainArg matches what means itself in every shell.
-var plainArg = regexp.MustCompile(`^[A-Za-z0-9_./:=,@%+-]+$`)
-
 // commandLine joins the arguments as typed on a command line, so that it can be pasted; of the program only the name is
 // kept.
 func commandLine(args []string) string {
@@ -207,10 +204,7 @@ func commandLine(args []string) string {
 		if i == 0 {
 			arg = filepath.Base(arg)
 		}
-		if !plainArg.MatchString(arg) {
-			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
-		}
-		words[i] = arg
+		words[i] = printable.Shell(arg)
 	}
 	return strings.Join(words, " ")
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/disk"
+	"github.com/wepe-go/wepe/internal/printable"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/report"
 )
@@ -238,7 +239,7 @@ func (o *detecting) run(c *cobra.Command, model string) error {
 	out.Printf("\n%s, recipe %s, percent\n\n", d.Dataset, r.Name)
 	out.Print(detection.Table(rows).Text() + "\n")
 	out.Field("report", "%s", filepath.Join(root, "*", finetune.PageFile))
-	out.Field("next", "wepe detect predict %s IMAGE", cli.Quoted(d.Dir))
+	out.Field("next", "wepe detect predict %s IMAGE", printable.Shell(d.Dir))
 	return nil
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/disk"
+	"github.com/wepe-go/wepe/internal/printable"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/study"
@@ -362,7 +363,7 @@ func finish(ctx context.Context, c *cobra.Command, d *dataset.Dataset, r finetun
 	if _, unwritten := run.Read(r.Dir); errors.Is(err, engine.ErrInterrupted) && unwritten != nil {
 		return fmt.Errorf("%w: repeat the command", err)
 	} else if errors.Is(err, engine.ErrInterrupted) {
-		return fmt.Errorf("%w: saved; wepe resume %s continues it", err, cli.Quoted(r.Dir))
+		return fmt.Errorf("%w: saved; wepe resume %s continues it", err, printable.Shell(r.Dir))
 	}
 	if err != nil {
 		return run.Remedied(err)
@@ -395,7 +396,7 @@ func printResult(c *cobra.Command, d *dataset.Dataset, r finetune.Run, m *finetu
 	if c := m.Recipe; c.Architecture == "" && c.Model.Encoding().Folds() {
 		to = "hf"
 	}
-	dir := cli.Quoted(r.Dir)
+	dir := printable.Shell(r.Dir)
 	next := fmt.Sprintf("wepe predict %s IMAGE; ", dir)
 	if m.Recipe.Aspect != finetune.AspectKeep {
 		next += fmt.Sprintf("wepe serve %s; ", dir)
@@ -410,7 +411,7 @@ func printResult(c *cobra.Command, d *dataset.Dataset, r finetune.Run, m *finetu
 	out.Field("next", "%s", next)
 	if d.InFiles() && r.From == "" && r.Recipe.Name == finetune.PhotosName {
 		out.Field("better", "with a pretrained model: wepe train hf://facebook/deit-tiny-patch16-224 --data %s; with more "+
-			"images of each class", cli.Quoted(d.Spec))
+			"images of each class", printable.Shell(d.Spec))
 	}
 	return nil
 }

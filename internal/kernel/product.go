@@ -138,7 +138,8 @@ func Rescale(x, m *Node) *Node {
 
 // Rotate is y = x∘cos + J(x)∘sin over x [batch, ...] and cos and sin of angles, each axis of them 1 or that of x, in
 // float32 and in the type of x. J (quarter) turns pairs of channels, which have one angle, by 90°: J(J(x)) = -x. So the
-// gradient of x is dy∘cos - J(dy)∘sin and that of the angle -Σ J(dy)∘y: only y is stored, as in Rescale.
+// gradient of x is dy∘cos - J(dy)∘sin and that of the angle -Σ J(dy)∘y, which cos and sin get in parts: only y is
+// stored, as in Rescale. Others than of one angle must not be differentiated.
 func Rotate(x, cos, sin *Node, quarter func(x *Node) *Node) *Node {
 	wide := func(x *Node) *Node { return ConvertDType(x, cos.DType()) }
 	var y *Node

@@ -8,6 +8,7 @@ package printable
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -79,6 +80,17 @@ func Thousands(n int) string {
 		digits = digits[:at] + "," + digits[at:]
 	}
 	return digits
+}
+
+// ofShell matches what means itself in every shell.
+var ofShell = regexp.MustCompile(`^[A-Za-z0-9_./:=,@%+-]+$`)
+
+// Shell is a word as a shell reads it: in quotes where it must be.
+func Shell(word string) string {
+	if ofShell.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // hostile reports control characters, the line separators of Unicode, marks that change the direction of a text, and

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os/exec"
 	"strings"
 	"testing"
 	"unicode"
@@ -81,5 +82,17 @@ func TestThousands(t *testing.T) {
 		if got := Thousands(n); got != want {
 			t.Errorf("%d is %s, want %s", n, got, want)
 		}
+	}
+}
+
+func TestShell_IsOneWordOfAShell(t *testing.T) {
+	for _, path := range []string{"runs/a-1", "my runs/a", "it's", "$HOME;`id`", "*", "", "-x", "ü \n"} {
+		words, err := exec.Command("sh", "-c", "printf '%s|' "+Shell(path)).Output()
+		if err != nil || string(words) != path+"|" {
+			t.Errorf("%q: %q, %v", path, words, err)
+		}
+	}
+	if plain := "runs/photos-pets"; Shell(plain) != plain {
+		t.Errorf("%s is quoted", plain)
 	}
 }

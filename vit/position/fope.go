@@ -53,7 +53,9 @@ func newFoPE(scope *model.Scope, c Config) Encoder {
 	}
 
 	return newRotation("fope", c, true, func(g *Graph, block int) (cos, sin *Node) {
-		cos, sin = mixtures(cosBasis, ofCos.value(g, block)), mixtures(sinBasis, ofSin.value(g, block))
+		// No cosines and sines of one angle, so kernel.Rotate has no gradient for them. They are not trained.
+		cos = StopGradient(mixtures(cosBasis, ofCos.value(g, block)))
+		sin = StopGradient(mixtures(sinBasis, ofSin.value(g, block)))
 		cos = Add(cos, ConstCachedTensor(g, isPrefix))
 		if rest > 0 {
 			cos = Concatenate([]*Node{cos, Ones(g, shapes.Make(dtypes.Float32, tokens, heads, rest))}, -1)

@@ -72,8 +72,8 @@ func halfCellField(scope *model.Scope, c Config) wepe.Field {
 
 func (m *modulation) Name() string { return m.name }
 
-// Scale implements Scaler. One product for all blocks would be fewer kernels, but XLA CPU would keep the values of each
-// block until their common gradient.
+// Scale implements Scaler. One product for all blocks is fewer kernels, but a training process on XLA CPU took 5 % more
+// memory with it (Ti/16, batches of 16).
 func (m *modulation) Scale(g *Graph, block int) (scales [3]*Node) {
 	inDepth(block, m.c.Depth)
 	f := m.values.in(g, func() *Node { return kernel.Once(m.Features(g))[0] }) // [rows·cols, features]

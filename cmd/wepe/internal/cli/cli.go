@@ -297,16 +297,6 @@ func Unreadable(n, all int) error {
 	return fmt.Errorf("%d of %d images cannot be read", n, all)
 }
 
-// Quoted is a path as a shell reads it.
-func Quoted(path string) string {
-	if !unquoted.MatchString(path) {
-		path = "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
-	}
-	return path
-}
-
-var unquoted = regexp.MustCompile(`^[\w./:=,+@%-]+$`)
-
 // Printer prints a command's results.
 type Printer struct{ w io.Writer }
 

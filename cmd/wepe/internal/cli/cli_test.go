@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"syscall"
 	"testing"
 
@@ -28,18 +27,6 @@ func TestCodeOf_IsTheCauseUnderAllThatIsSaidOfIt(t *testing.T) {
 	}
 	if got := codeOf(context.Canceled, context.Background()); got != 1 { // of no signal
 		t.Errorf("cancelled: exit code %d", got)
-	}
-}
-
-func TestQuoted_IsOneWordOfAShell(t *testing.T) {
-	for _, path := range []string{"runs/a-1", "my runs/a", "it's", "$HOME;`id`", "*", "", "-x", "ü \n"} {
-		words, err := exec.Command("sh", "-c", "printf '%s|' "+Quoted(path)).Output()
-		if err != nil || string(words) != path+"|" {
-			t.Errorf("%q: %q, %v", path, words, err)
-		}
-	}
-	if plain := "runs/photos-pets"; Quoted(plain) != plain {
-		t.Errorf("%s is quoted", plain)
 	}
 }
 
