@@ -384,7 +384,7 @@ func TestSeparation_IsOfTheStrongestPatchesAndTheErrorOfEachImage(t *testing.T) 
 			t.Errorf("%d bins, and %d of few images", len(rates), few)
 		}
 	}
-	tie := trained(t, "learned", 1, func(r *finetune.Recipe) { r.ZeroHead, r.Freeze = true, "head" })
+	tie := trained(t, "learned", 1, func(r *finetune.Recipe) { r.HeadZeroInit, r.Freeze = true, "head" })
 	for _, r := range asked(t, "separation", testImages(23), Model{Name: "tie", Path: tie}) {
 		if r.Measure == "error rate" && !math.IsNaN(float64(r.Value)) && r.Value != 1 {
 			t.Errorf("classes that tie: error rate %g at %s, want 1", float64(r.Value), r.At)

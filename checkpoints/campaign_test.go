@@ -159,7 +159,7 @@ func FuzzJSON(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	const model = `{"image_rows":6,"image_cols":10,"patch_size":2,"width":14,"depth":2,"heads":7,"classes":13}`
+	const model = `{"image_rows":6,"image_cols":10,"patch_size":2,"width":14,"depth":2,"num_heads":7,"classes":13}`
 	seeds := []string{
 		string(manifest), string(manifest[:len(manifest)/2]), `{"manifest":null,"sha256":""}`,
 		`{"manifest":{},"sha256":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"}`,

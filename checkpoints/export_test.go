@@ -332,7 +332,7 @@ func TestExport_OptionsWithoutEffectAreNotMissed(t *testing.T) {
 		{formatHF, func(c *vit.Config) { c.PatchPositions = true }, nil, "patch_positions=true"},
 		{formatHF, func(c *vit.Config) { c.PatchNorm = true }, nil, "patch_norm=true"},
 		{formatHF, func(c *vit.Config) { c.NoProjBias = true }, nil, "no_proj_bias=true"},
-		{formatHF, func(c *vit.Config) { c.Pool, c.PoolHeads = "map", 2 }, nil, "pool_heads=2"},
+		{formatHF, func(c *vit.Config) { c.Pool, c.PoolHeads = "map", 2 }, nil, "pool_num_heads=2"},
 		{formatTimm, func(c *vit.Config) { c.NoMLPBias = true }, nil, "no_mlp_bias=true"},
 		{formatJAX, func(c *vit.Config) { c.Pool, c.ClassToken = "mean", true }, nil, "class_token=true"},
 		{formatJAX, func(c *vit.Config) { c.Pool = "class+mean" }, nil, "pool=class+mean"},

@@ -256,7 +256,7 @@ func (m *foreign) differences(out map[string]any) (lost []string, err error) {
 		fields, _ := asJSON(c)
 		without := []string{"classes", "dropout", "attention_dropout", "drop_path", "init", "dtype", "recompute"}
 		if c.Pool != "map" {
-			without = append(without, "pool_heads", "pool_mlp_dim")
+			without = append(without, "pool_num_heads", "pool_mlp_dim")
 		}
 		for _, key := range without {
 			delete(fields, key)

@@ -5,6 +5,7 @@ package checkpoints
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -53,8 +54,11 @@ func describeNative(o strictjson.Object) (d described, err error) {
 		return d, o.Refuse("model_type", "%q for these variables", nativeType)
 	}
 	// A field unknown to this version could change the model, so it is refused.
-	if err := strictjson.Decode(o["model"], &d.config); err != nil {
-		return d, errors.WithMessage(err, "model")
+	current := setting.Current(fmt.Appendf(nil, `{"model":%s}`, cmp.Or(string(o["model"]), "null")))
+	if err := strictjson.Decode(current, &struct {
+		Model *vit.Config `json:"model"`
+	}{&d.config}); err != nil {
+		return d, err
 	}
 	if d.config, err = d.config.Resolve(); err != nil {
 		return d, errors.WithMessage(err, "model")
@@ -121,7 +125,7 @@ func (w *weights) describeRun() (d described, err error) {
 	refuse := func(format string, args ...any) (described, error) {
 		return d, errors.WithMessagef(errors.Errorf(format, args...), "checkpoints: %s", w.run.Path)
 	}
-	switch err := json.Unmarshal(w.run.Meta, &d.run); {
+	switch err := json.Unmarshal(setting.Current(w.run.Meta), &d.run); {
 	case err != nil:
 		return refuse("its meta does not say what model it is of: %v", err)
 	case d.run.Recipe.Detector != nil:

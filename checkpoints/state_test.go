@@ -291,15 +291,16 @@ func TestNPZ_WhatCannotBeWrittenIsAnError(t *testing.T) {
 
 // A field that this version does not know could change the model.
 func TestImport_NativeConfigIsReadStrictly(t *testing.T) {
-	const model = `{"image_rows":6,"image_cols":10,"patch_size":2,"channels":3,"width":48,"depth":2,"heads":3` +
+	const model = `{"image_rows":6,"image_cols":10,"patch_size":2,"channels":3,"width":48,"depth":2,"num_heads":3` +
 		`,"classes":7,"position":"learned"}`
 	const fit = `{"fit":"exact","size":[6,10],"resample":"bicubic"}`
 	of := func(model, more string) string { return `{"model_type":"wepe","model":` + model + more + `}` }
 	for text, names := range map[string]string{
-		of(model, ""): "", of(model, `,"preprocess":`+fit): "", of(model, `,"params":[]`): "",
+		of(model, ""): "", of(strings.Replace(model, "num_heads", "heads", 1), ""): "", // of an earlier version
+		of(model, `,"preprocess":`+fit): "", of(model, `,"params":[]`): "",
 		`{"model_type":3}`: "model_type", `{"model_type":"wepe2","model":` + model + `}`: "model_type",
-		of(strings.Replace(model, `"heads":3`, `"heads":5`, 1), ""): "5 heads", of(`3`, ""): "model",
-		of(strings.Replace(model, `"heads":3`, `"new":1`, 1), ""): `"new"`, of(model, `,"params":3`): "params",
+		of(strings.Replace(model, `"num_heads":3`, `"num_heads":5`, 1), ""): "5 heads", of(`3`, ""): "model",
+		of(strings.Replace(model, `"num_heads":3`, `"new":1`, 1), ""): `"new"`, of(model, `,"params":3`): "params",
 		of(model, `,"params":[{"path":"wepe_alpha_u","type":"x"}]`):                     "wepe_alpha_u",
 		of(model, `,"params":[{"path":"/seed","type":"int","value":1}]`):                `"/seed"`,
 		of(model, `,"params":[{"path":"wepe_alpha_u","type":"int8","value":300}]`):      `wepe_alpha_u`,

@@ -223,7 +223,7 @@ func TestRun_RefusesSettingsByName(t *testing.T) {
 
 		"detector.channels=-1": "channels", "detector.backbone.channels=1": "backbone.channels",
 		"detector.backbone.image_rows=8": "canvas", "detector.backbone.patch_size=6": "patches",
-		"detector.backbone.width=30;detector.backbone.heads=5": "backbone.width", "detector.backbone.width=41": "width",
+		"detector.backbone.width=30;detector.backbone.num_heads=5": "backbone.width", "detector.backbone.width=41": "width",
 		"detector.backbone.dtype=bfloat16": "backbone.dtype", "detector.backbone.pre_norm=true": "pre_norm",
 		"detector.backbone.window=-1": "window", "detector.backbone.position_rows=-5": "position_rows",
 		"detector.backbone.position_cols=16385": "position_cols", "detector.backbone.global=[2]": "global",

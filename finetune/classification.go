@@ -185,7 +185,7 @@ func (c *classification) Start() error {
 			return err
 		}
 	}
-	if c.Recipe.ZeroHead {
+	if c.Recipe.HeadZeroInit {
 		return c.model.zeroHead()
 	}
 	return nil

@@ -127,7 +127,7 @@ func openRun(backend compute.Backend, run *checkpoints.Checkpoint, skipped []err
 	m.Source.Data = s.Data
 	if start {
 		m.Source.SHA256, m.Source.Weights = "", report.Weights{Name: checkpoints.Start}
-		if s.Recipe.ZeroHead {
+		if s.Recipe.HeadZeroInit {
 			err = m.zeroHead()
 		}
 		return m, err
@@ -156,7 +156,7 @@ func openImported(backend compute.Backend, path string, o OpenOptions) (*Model, 
 		return nil, err
 	}
 	source, r := newSource(path, imported, origin.Classes), origin.Recipe
-	r.ZeroHead = false
+	r.HeadZeroInit = false
 	if o.Size != [2]int{} {
 		r.Augment.Size, r.Model.ImageRows, r.Model.ImageCols = o.Size, o.Size[0], o.Size[1] // of AspectKeep the maximum
 	}

@@ -76,7 +76,7 @@ type Recipe struct {
 	// if Augment has none, and the position if Model has none.
 
 	Interpolation string `json:"interpolation,omitempty"` // kernel for pretrained positions; "" for the source's own
-	ZeroHead      bool   `json:"zero_head,omitempty"`     // initialize a new head with zeros, also from scratch
+	HeadZeroInit  bool   `json:"head_zeroinit,omitempty"` // initialize a new head with zeros, also from scratch
 	// LoRA is the rank of adapters on query, key, value and output of every attention, with LoRAMLP of the MLPs too, which
 	// are trained in place of the backbone (weight.Adapt, alpha = rank). Evaluations, checkpoints and exports contain
 	// their sum.

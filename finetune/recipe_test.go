@@ -323,7 +323,7 @@ func FuzzSet(f *testing.F) {
 func TestDefaultRecipes_AreDeiTsAndMAEs(t *testing.T) {
 	scratch := gomlxtest.Must(RecipeByName("scratch"))(t)
 	want := gomlxtest.Must(scratch.Set("optimizer.weight_decay=0.05;label_smoothing=0.1;model.drop_path=0.1;" +
-		"learning_rate=5e-4;model.patch_size=16;model.width=384;model.depth=12;model.heads=6;augment.size=[224,224];" +
+		"learning_rate=5e-4;model.patch_size=16;model.width=384;model.depth=12;model.num_heads=6;augment.size=[224,224];" +
 		"augment.hflip=0.5;augment.mean=[0.485,0.456,0.406];augment.std=[0.229,0.224,0.225]"))(t)
 	if !reflect.DeepEqual(scratch, want) {
 		t.Errorf("from scratch %+v, want %+v", scratch, want)

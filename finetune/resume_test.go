@@ -38,7 +38,7 @@ func TestRun_InterruptedEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 		"DHVT with wepe": {position: "wepe", settings: dhvt},
 		"fine-tuned with SGD": {"learned", from, "optimizer.name=sgd;optimizer.weight_decay=0;freeze=vectors;" +
 			"epochs=0;steps=21;warmup_epochs=0;warmup_steps=7;eval_every_steps=7"},
-		"fine-tuned with AdamW and layer decay": {"hybrid", from, "zero_head=true;wepe_start=fitted;" +
+		"fine-tuned with AdamW and layer decay": {"hybrid", from, "head_zeroinit=true;wepe_start=fitted;" +
 			`optimizer.layer_decay=0.7;optimizer.learning_rates={"gate":10,"position":3};augment.size=[10,8]`},
 	} {
 		if gomlxtest.OnXLA() && c.position != "hybrid" {

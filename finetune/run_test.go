@@ -143,7 +143,7 @@ var refusals = map[string][]string{
 	"class_weights": {"class_weights=1,2", "class_weights=1,-2,3", "class_weights=1,x,3,4,5,6,7",
 		"loss=bce;class_weights=balanced"},
 	"validation split": {"val_fraction=0.999"}, "patience": {"patience=2;val_fraction=-1"},
-	`"rope"`: {"model.position=rope"}, "width": {"model.position=sincos2d;model.width=14;model.heads=7"},
+	`"rope"`: {"model.position=rope"}, "width": {"model.position=sincos2d;model.width=14;model.num_heads=7"},
 	`"papr"`: {"wepe_mode=papr"}, `"wepe_alfa_scale"`: {"wepe_alfa_scale=0.2"}, `"rope_teta"`: {"rope_teta=20"},
 	"wepe_alpha_scale": {"wepe_alpha_scale=-1"}, "wepe_harmonics": {"wepe_harmonics=many"},
 	"vit_width": {"params.vit_width=3"}, "as2drope_base_rows": {"model.position=as2drope;as2drope_base_rows=-1"},
@@ -189,7 +189,7 @@ func TestRun_RefusesInOneLineAndLeavesNothing(t *testing.T) {
 		check(run, name)
 	}
 	from, _ := pretrained(t, nil)
-	for _, settings := range []string{"width=14", "depth=3", "heads=2", "mlp_dim=24", "patch_size=1", "channels=1",
+	for _, settings := range []string{"width=14", "depth=3", "num_heads=2", "mlp_dim=24", "patch_size=1", "channels=1",
 		"epsilon=1e-5", "pool=mean", "patch_norm=true"} {
 		recipe := gomlxtest.Must(fine().Set("model.position=learned;model." + settings))(t)
 		field, _, _ := strings.Cut(settings, "=")

@@ -126,7 +126,7 @@ func Adopt(m *vit.Config, pretrained vit.Config) error {
 func (s *initialModel) keeps(path string, r Recipe) bool {
 	switch {
 	case strings.HasPrefix(path, headPath):
-		return !r.ZeroHead
+		return !r.HeadZeroInit
 	case strings.HasPrefix(path, positionPath):
 		return r.Model.Encoding().Inherits(s.Model.Encoding(), strings.TrimPrefix(path, positionPath))
 	}
@@ -173,7 +173,7 @@ func (s *initialModel) load(m *Model, mayBeNew func(path string) bool) (report [
 	}
 	if s.assumed && s.keeps(headPath+"weights", r) {
 		report = append(report, fmt.Sprintf("head: the checkpoint's; its files do not name its %d classes, which are taken "+
-			"to be the dataset's in the same order: zero_head starts a new one", s.Model.Classes))
+			"to be the dataset's in the same order: head_zeroinit starts a new one", s.Model.Classes))
 	}
 	report = append(report, fmt.Sprintf("from the checkpoint: epsilon %g, pool %s", r.Model.Epsilon, r.Model.Pool),
 		s.pixels(r))

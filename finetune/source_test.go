@@ -213,7 +213,7 @@ func TestFrom_KeepsTheHeadOnlyForTheSameClasses(t *testing.T) {
 		"fewer":      {set: fewer, said: "head: a new one for 5 classes in place of the checkpoint's for 7\n"},
 		"zero":       {set: fewer, zero: true, said: "for 5 classes"},
 	} {
-		trainer, said := started(t, fmt.Sprintf("zero_head=%v", c.zero), Run{From: from, Train: c.set})
+		trainer, said := started(t, fmt.Sprintf("head_zeroinit=%v", c.zero), Run{From: from, Train: c.set})
 		got, there := trainer.model.weights(t, "")["head/weights"]
 		if there != (c.kept || c.zero) || c.kept && !slices.Equal(got, head) {
 			t.Errorf("%s: head there: %v; the source's: %v", name, there, slices.Equal(got, head))
@@ -248,7 +248,7 @@ func TestFrom_KeepsAHeadOfUnnamedClassesWithALine(t *testing.T) {
 			!strings.Contains(said, "head: the checkpoint's; its files do not name its 7 classes") {
 			t.Errorf("%s: said\n%s", format, said)
 		}
-		if _, said = started(t, "zero_head=true", Run{From: dir, Train: dataset(30, 3)}); strings.Contains(said, "head:") {
+		if _, said = started(t, "head_zeroinit=true", Run{From: dir, Train: dataset(30, 3)}); strings.Contains(said, "head:") {
 			t.Errorf("%s: with a head of zeros said\n%s", format, said)
 		}
 		if notes := gomlxtest.Must(Open(gomlxtest.Backend(), dir))(t).Source.Notes; slices.ContainsFunc(notes,

@@ -44,10 +44,10 @@ type Config struct {
 	Channels  int `json:"channels"`   // of the images, default 3
 	PatchSize int `json:"patch_size"` // side of a patch, pixels; divides ImageRows and ImageCols
 
-	Width  int `json:"width"`   // length of a token
-	Depth  int `json:"depth"`   // number of blocks
-	Heads  int `json:"heads"`   // attention heads; divides Width
-	MLPDim int `json:"mlp_dim"` // hidden units of a block's MLP, default 4·Width
+	Width  int `json:"width"`     // length of a token
+	Depth  int `json:"depth"`     // number of blocks
+	Heads  int `json:"num_heads"` // attention heads; divides Width
+	MLPDim int `json:"mlp_dim"`   // hidden units of a block's MLP, default 4·Width
 
 	Classes int `json:"classes"` // outputs of the head
 
@@ -61,19 +61,19 @@ type Config struct {
 	PatchNorm bool    `json:"patch_norm,omitempty"` // LayerNorm on the patch tokens, as in the WePE release
 	Epsilon   float64 `json:"epsilon"`              // of every LayerNorm, default 1e-6 (ViT); the WePE release uses 1e-5
 
-	ClassToken  bool `json:"class_token,omitempty"`  // adds a class token with pool "mean" or "map"
-	PoolPrefix  bool `json:"pool_prefix,omitempty"`  // pools "mean" and "map" take class token and registers too
-	PoolHeads   int  `json:"pool_heads,omitempty"`   // attention heads of pool "map", default Heads
-	PoolMLPDim  int  `json:"pool_mlp_dim,omitempty"` // hidden units of the MLP of pool "map", default MLPDim
-	Registers   int  `json:"registers,omitempty"`    // learned tokens after the class token, without positions
-	RMSNorm     bool `json:"rms_norm,omitempty"`     // norms divide by the root of the mean square, and have no offset
-	PreNorm     bool `json:"pre_norm,omitempty"`     // norm before block 0, no patch projection bias (CLIP)
-	QKNorm      bool `json:"qk_norm,omitempty"`      // norms on the queries and keys of each head
-	NoProjBias  bool `json:"no_proj_bias,omitempty"` // the output of the attention has no biases
-	NoMLPBias   bool `json:"no_mlp_bias,omitempty"`  // the MLP has no biases
-	MLPNorm     bool `json:"mlp_norm,omitempty"`     // norm on the hidden units after the activation (EVA-02)
-	ContextNorm bool `json:"context_norm,omitempty"` // norm on the heads' output, before its projection (EVA-02)
-	SwiGLU      bool `json:"swiglu,omitempty"`       // the MLP is output(silu(gate(x))·hidden(x))
+	ClassToken  bool `json:"class_token,omitempty"`    // adds a class token with pool "mean" or "map"
+	PoolPrefix  bool `json:"pool_prefix,omitempty"`    // pools "mean" and "map" take class token and registers too
+	PoolHeads   int  `json:"pool_num_heads,omitempty"` // attention heads of pool "map", default Heads
+	PoolMLPDim  int  `json:"pool_mlp_dim,omitempty"`   // hidden units of the MLP of pool "map", default MLPDim
+	Registers   int  `json:"registers,omitempty"`      // learned tokens after the class token, without positions
+	RMSNorm     bool `json:"rms_norm,omitempty"`       // norms divide by the root of the mean square, and have no offset
+	PreNorm     bool `json:"pre_norm,omitempty"`       // norm before block 0, no patch projection bias (CLIP)
+	QKNorm      bool `json:"qk_norm,omitempty"`        // norms on the queries and keys of each head
+	NoProjBias  bool `json:"no_proj_bias,omitempty"`   // the output of the attention has no biases
+	NoMLPBias   bool `json:"no_mlp_bias,omitempty"`    // the MLP has no biases
+	MLPNorm     bool `json:"mlp_norm,omitempty"`       // norm on the hidden units after the activation (EVA-02)
+	ContextNorm bool `json:"context_norm,omitempty"`   // norm on the heads' output, before its projection (EVA-02)
+	SwiGLU      bool `json:"swiglu,omitempty"`         // the MLP is output(silu(gate(x))·hidden(x))
 
 	RegisterPositions bool    `json:"register_positions,omitempty"` // registers have positions, as the class token
 	PatchPositions    bool    `json:"patch_positions,omitempty"`    // positions are added to patches alone
@@ -183,7 +183,7 @@ func (c Config) validate() error {
 	case c.Pool == poolClassRegister && c.Registers == 0:
 		return fmt.Errorf("vit: pool %q needs a register: set registers", c.Pool)
 	case c.PoolHeads < 0 || c.Width%c.poolHeads() != 0:
-		return fmt.Errorf("vit: pool_heads is %d, which does not divide width %d", c.PoolHeads, c.Width)
+		return fmt.Errorf("vit: pool_num_heads is %d, which does not divide width %d", c.PoolHeads, c.Width)
 	case c.PoolMLPDim < 0 || c.PoolMLPDim > 1<<20:
 		return fmt.Errorf("vit: pool_mlp_dim is %d, want 0, for that of the blocks, to %d", c.PoolMLPDim, 1<<20)
 	}
@@ -210,7 +210,7 @@ func (c Config) validateFields() error {
 		{"image_rows", c.ImageRows, 16384}, {"image_cols", c.ImageCols, 16384}, {"channels", c.Channels, 1024},
 		{"patch_size", c.PatchSize, 16384}, {"registers + 1", c.Registers + 1, 1025}, {"width", c.Width, 65536},
 		{"depth", c.Depth, 1000},
-		{"heads", c.Heads, 65536}, {"mlp_dim", c.MLPDim, 1 << 20}, {"classes", c.Classes, 1_000_000},
+		{"num_heads", c.Heads, 65536}, {"mlp_dim", c.MLPDim, 1 << 20}, {"classes", c.Classes, 1_000_000},
 	} {
 		if f.value < 1 || f.value > f.limit {
 			return fmt.Errorf("vit: %s is %d, want 1 to %d", f.name, f.value, f.limit)

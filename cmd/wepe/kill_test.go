@@ -46,7 +46,7 @@ func everything(data, run string, parts int) []string {
 		"--set",
 		fmt.Sprintf("grad_accum_steps=%d;epochs=0;steps=40;eval_every_steps=1;warmup_epochs=0;"+
 			"warmup_steps=7;batch_size=12;ema_decay=0.9;"+
-			"eval_batch_size=5;model.patch_size=8;model.width=8;model.heads=2;model.depth=2;model.dropout=0.1;"+
+			"eval_batch_size=5;model.patch_size=8;model.width=8;model.num_heads=2;model.depth=2;model.dropout=0.1;"+
 			"model.drop_path=0.1;augment.mixup_alpha=0.4;mixup_switch_epoch=3;late_mixup_alpha=1", parts)}
 }
 

@@ -250,7 +250,7 @@ func images(t *testing.T, name string, perClass, height, width int) string {
 }
 
 // small are settings that train in a second.
-const small = " --set model.width=12;model.depth=1;model.heads=1;batch_size=6;model.patch_size=8 --epochs 2"
+const small = " --set model.width=12;model.depth=1;model.num_heads=1;batch_size=6;model.patch_size=8 --epochs 2"
 
 func TestOwnImages_AreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T) {
 	dir := images(t, "colours", 13, 20, 28)
@@ -380,7 +380,7 @@ func TestDirectory_HoldsOneRun(t *testing.T) {
 	a, b := images(t, "A", 8, 16, 16), images(t, "B", 9, 16, 16)
 	t.Chdir(t.TempDir())
 	const scratch = " --stream=false --size 16x16 --epochs 1 --set " + // in memory: pixels are compared
-		"model.width=12;model.depth=1;model.heads=1;batch_size=6;model.patch_size=8"
+		"model.width=12;model.depth=1;model.num_heads=1;batch_size=6;model.patch_size=8"
 	first, tuned := "train --data "+a+scratch, " --data "+a+" --epochs 1 --set batch_size=6 --out RUN"
 	for _, line := range []string{first + " --out A2", first + " --seed 1 --out A3", "train A2" + tuned} {
 		succeeds(t, line)
@@ -476,7 +476,7 @@ func TestDoctor_ChecksTheNumbers(t *testing.T) {
 }
 
 // brief are settings that train in a moment.
-const brief = " --set epochs=0;warmup_epochs=0;eval_every_steps=2;model.width=12;model.depth=1;model.heads=1"
+const brief = " --set epochs=0;warmup_epochs=0;eval_every_steps=2;model.width=12;model.depth=1;model.num_heads=1"
 
 func TestTable_HasNoRowsOfOtherSettingsAndWritesNothing(t *testing.T) {
 	t.Chdir(t.TempDir())

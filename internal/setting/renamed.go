@@ -25,6 +25,7 @@ var renamed = map[string]string{
 	"resample":        "interpolation",
 	"smoothing":       "label_smoothing",
 	"validation_part": "val_fraction",
+	"zero_head":       "head_zeroinit",
 
 	"augment.erase_prob":   "augment.random_erasing_prob",
 	"augment.flip_prob":    "augment.hflip",
@@ -32,6 +33,12 @@ var renamed = map[string]string{
 	"augment.grey_prob":    "augment.grayscale_prob",
 	"augment.repeats":      "augment.repeated_aug",
 	"augment.resample":     "augment.interpolation",
+
+	"model.heads":      "model.num_heads",
+	"model.pool_heads": "model.pool_num_heads",
+
+	"detector.backbone.heads":      "detector.backbone.num_heads",
+	"detector.backbone.pool_heads": "detector.backbone.pool_num_heads",
 
 	"detector.roi.overlap": "detector.roi.nms_iou",
 	"detector.roi.score":   "detector.roi.score_threshold",
@@ -49,7 +56,7 @@ type RenamedError struct{ Was, Is string }
 // Error names both.
 func (e *RenamedError) Error() string { return fmt.Sprintf("%s is now %s", e.Was, e.Is) }
 
-// Current returns the JSON of a recipe, or of an object with a recipe, with the names of this version in place of those
+// Current returns the JSON of a recipe, or of an object with a recipe or with the model that a run started from, with the names of this version in place of those
 // of earlier ones. Everything else stays as it is, and so does what is not JSON.
 func Current(recipe []byte) []byte {
 	current, _ := rename(recipe, renamed)
@@ -94,7 +101,7 @@ func rename(raw []byte, names map[string]string) (_ []byte, first *RenamedError)
 			if start == json.Delim('{') {
 				key, _ := d.Token()
 				below = strings.TrimPrefix(path+"."+key.(string), ".")
-				name, quoted, end := strings.TrimPrefix(below, "recipe."), strconv.Quote(key.(string)), int(d.InputOffset())
+				name, quoted, end := strings.TrimPrefix(strings.TrimPrefix(below, "recipe."), "from."), strconv.Quote(key.(string)), int(d.InputOffset())
 				if now, ok := names[name]; ok && bytes.HasSuffix(raw[:end], []byte(quoted)) {
 					out = append(out, raw[copied:end-len(quoted)]...)
 					out = strconv.AppendQuote(out, now[strings.LastIndexByte(now, '.')+1:])

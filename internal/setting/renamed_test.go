@@ -17,6 +17,8 @@ func TestCurrent_RenamesOnlySettings(t *testing.T) {
 		`{"jitter":{"low":0.5},"detector":{"roi":{"top":3,"stages":[{"iou":1}]},"rpn":{"overlap":1}}}`: `{"scale_jitter":` +
 			`{"low":0.5},"detector":{"roi":{"max_detections":3,"stages":[{"iou":1}]},"rpn":{"nms_iou":1}}}`,
 		`{"name":"smoothing","augment":{"jitter":[1]}}`: `{"name":"smoothing","augment":{"jitter":[1]}}`,
+		`{"recipe":{"model":{"heads":3}},"from":{"model":{"heads":5}},"heads":7}`: `{"recipe":{"model":{"num_heads":3}},` +
+			`"from":{"model":{"num_heads":5}},"heads":7}`,
 		`{"smoothing":`: `{"smoothing":`, `[1,"ema"]`: `[1,"ema"]`, `"ema"`: `"ema"`, ``: ``,
 	} {
 		if got := string(Current([]byte(former))); got != current {

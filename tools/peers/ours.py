@@ -23,7 +23,7 @@ def size(rng, square=False):
     rows = int(rng.integers(3, 5))
     cols = rows if square else rows + int(rng.integers(1, 3))
     return {"image_rows": rows * patch, "image_cols": cols * patch, "patch_size": patch, "width": heads * 8, "depth": 2,
-            "heads": heads, "mlp_dim": heads * 8 * int(rng.choice([2, 3, 4])), "classes": int(rng.integers(2, 9))}
+            "num_heads": heads, "mlp_dim": heads * 8 * int(rng.choice([2, 3, 4])), "classes": int(rng.integers(2, 9))}
 
 
 def labels(c):
@@ -76,7 +76,7 @@ def to_jax(driver, rng, path, config, **more):
     c = config
     model = timm.models.VisionTransformer(
         img_size=(c["image_rows"], c["image_cols"]), patch_size=c["patch_size"], embed_dim=c["width"], depth=c["depth"],
-        num_heads=c["heads"], mlp_ratio=c["mlp_dim"] / c["width"], num_classes=c["classes"])
+        num_heads=c["num_heads"], mlp_ratio=c["mlp_dim"] / c["width"], num_classes=c["classes"])
     model.load_pretrained(str(path / "model.npz"))
     return difference(got["logits"], model.eval()(x))
 
@@ -136,7 +136,7 @@ def models(table, driver, rng, directory):
     for dtype in ("float16", "bfloat16"):
         each("ViT in 16 bits", *timm_, [{}], dtype=dtype, limit=2e-2)
     each("ViT", "Google's npz in timm", to_jax, [{"position": "learned"}, {"position": "wepe"}], square=True)
-    each("ONNX", *onnx_, [{"position": position, "heads": 2, "width": 16} for position in driver.ask("positions")["names"]],
+    each("ONNX", *onnx_, [{"position": position, "num_heads": 2, "width": 16} for position in driver.ask("positions")["names"]],
          square=True)
     each("ONNX", *onnx_, [{"pool": "mean"}, {"pool": "map"}, {"registers": 2}, {"layer_scale": 0.5}, {"swiglu": True},
                           {"patch_norm": True}, {"qk_norm": True}, {"pre_norm": True}, {"activation": "quick_gelu"}])

@@ -96,7 +96,7 @@ func (c Config) validate(ofViT error) error {
 }
 
 // supported are the options of a ViT that a DHVT has.
-var supported = []string{"image_rows", "image_cols", "channels", "patch_size", "width", "depth", "heads", "mlp_dim",
+var supported = []string{"image_rows", "image_cols", "channels", "patch_size", "width", "depth", "num_heads", "mlp_dim",
 	"classes", "pool", "position", "epsilon", "dropout", "drop_path", "init", "dtype"}
 
 // unsupported names an option of a ViT that is set and that a DHVT does not have.
