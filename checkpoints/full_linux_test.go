@@ -49,6 +49,7 @@ func TestSave_FullDiskKeepsTheOlderCheckpoint(t *testing.T) {
 			t.Errorf("%d pages: %d bytes are free after the failure", pages, free())
 		}
 	}
+	t.Logf("%d tries", pages)
 	if c, skipped := newest(t, dir); c.Step != 2 || len(skipped) > 0 || pages < 17 {
 		t.Errorf("with %d pages step %d is saved, skipped %v", pages, c.Step, skipped)
 	}

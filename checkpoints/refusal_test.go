@@ -457,6 +457,7 @@ func TestImport_MutatedFiles(t *testing.T) {
 		}
 		putFile(t, target, files[target])
 	}
+	t.Logf("%d tries", tried)
 	// Flipped bits of numbers in safetensors, which has no checksum, and changes to ignored text are accepted.
 	if accepted == 0 || accepted > tried/2 {
 		t.Errorf("%d of %d mutations were accepted", accepted, tried)

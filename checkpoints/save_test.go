@@ -481,10 +481,11 @@ func twoStores(t testing.TB) map[int64]*model.Store {
 }
 
 func TestSave_FaultAtAnyOperationLosesNoCheckpoint(t *testing.T) {
-	stores := twoStores(t)
+	stores, tried := twoStores(t), 0
 	for _, mode := range faultModes {
 		var operations, afterRename int
 		for try := 0; ; try++ {
+			tried++
 			failAt := 1 + try
 			if mode == crashPowerFails { // which loses different data each time
 				failAt = 1 + try/campaign.Times(5)
@@ -535,4 +536,5 @@ func TestSave_FaultAtAnyOperationLosesNoCheckpoint(t *testing.T) {
 			t.Errorf("%d faults after the rename, want 2", afterRename)
 		}
 	}
+	t.Logf("%d tries", tried)
 }

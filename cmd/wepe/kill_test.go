@@ -60,6 +60,7 @@ func TestKill_EndsWithTheBitsOfAnUninterruptedTraining(t *testing.T) {
 	want, steps := lastVariables(t, whole)
 	wholeRows := gomlxtest.Must(report.ReadFiles(filepath.Join(whole, "rows.jsonl")))(t)
 	r, resumes := campaign.Rand(23), 0
+	t.Logf("%d tries", campaign.Times(4))
 	for range campaign.Times(4) {
 		command := programtest.Command(t, everything(data, run, 2)...)
 		gomlxtest.NoError(t, command.Start())

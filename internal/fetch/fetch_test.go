@@ -578,6 +578,7 @@ func TestAfterAnyServerResponseTheFileIsCompleteOrAbsent(t *testing.T) {
 			}
 		}
 	}
+	t.Logf("%d tries", arrived+refused)
 	if arrived == 0 || refused == 0 {
 		t.Errorf("%d files arrived, %d were refused: one of the two was not tried", arrived, refused)
 	}

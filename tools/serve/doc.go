@@ -5,7 +5,7 @@
 // and a load generator.
 //
 //	go run . page -addr http://127.0.0.1:8080 IMAGE     drops IMAGE on the page and prints the displayed labels
-//	go run . malformed IMAGE                            sends IMAGE damaged 10,000 times and prints the statuses
+//	go run . malformed [-held 1000] IMAGE               sends IMAGE damaged 10,000 times and prints the statuses
 //	go run . load -clients 1,8,64 -targets NAME=URL;… IMAGE
 //
 //	go run . embed -targets NAME=URL;… -model vit DIR    embeds the images of DIR with OpenAI's client

@@ -6,21 +6,26 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	vegeta "github.com/tsenart/vegeta/v12/lib"
 )
 
-// malformed sends an image with random damage many times and prints the number of responses per status.
+// malformed sends an image with random damage many times and prints the number of responses per status. Meanwhile silent
+// connections are held, half of them in the header of a request, half before its body.
 func malformed(args []string) error {
 	flags := flag.NewFlagSet("malformed", flag.ExitOnError)
 	url := flags.String("url", "http://127.0.0.1:8080/v1/predict", "where images are posted")
 	times := flags.Int("times", 10_000, "images")
+	held := flags.Int("held", 0, "silent connections, opened again when the server closes them")
 	_ = flags.Parse(args) // exits
 	if flags.NArg() != 1 {
 		return errors.New("malformed takes one image")
@@ -41,6 +46,11 @@ func malformed(args []string) error {
 		*t = vegeta.Target{Method: "POST", URL: *url, Body: body}
 		return nil
 	}
+	address := strings.Split(*url, "/")[2]
+	for n := range *held {
+		silence := "POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20971520\r\n\r\n"
+		go hold(address, silence[:len(silence)-n%2*40])
+	}
 	const perSecond = 500
 	attacker := vegeta.NewAttacker(vegeta.MaxWorkers(8), vegeta.Timeout(time.Minute))
 	statuses := map[uint16]int{}
@@ -56,4 +66,17 @@ func malformed(args []string) error {
 		}
 	}
 	return err
+}
+
+// hold opens connections that send no more than the beginning of a request.
+func hold(address, beginning string) {
+	for {
+		if c, err := net.Dial("tcp", address); err == nil {
+			_, _ = io.WriteString(c, beginning)
+			_, _ = io.Copy(io.Discard, c) // until the server has had enough
+			c.Close()
+		} else {
+			time.Sleep(time.Second)
+		}
+	}
 }
