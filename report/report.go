@@ -152,21 +152,23 @@ type Result struct {
 	Test            Metrics              `json:"test,omitzero"`
 	Scalars         map[string]JSONFloat `json:"scalars,omitempty"`
 	DetectionMetrics
-	Damaged  int             `json:"damaged,omitempty"` // images that were skipped
-	Failed   string          `json:"failed,omitempty"`  // why the run has no result; such rows stay
-	Command  string          `json:"command"`
+	Damaged  int             `json:"damaged,omitempty"`  // images that were skipped
+	Failed   string          `json:"failed,omitempty"`   // why the run has no result; such rows stay
+	Command  string          `json:"command"`            // of a resumed run all, separated by semicolons
 	Settings json.RawMessage `json:"settings,omitempty"` // the resolved recipe, every hyperparameter
 }
 
 // Field is a position encoding over a grid of patches, drawn by its method Draw.
 type Field = figure.Field
 
-// Stamp fills the fields of a run about its time, source and machine: Date, Commit, Cores and Command.
+// Stamp fills the fields of a run about its time, source and machine: Date, Commit, Cores and, at its end, Command.
 func (r *Result) Stamp(now time.Time) {
 	r.Date = now.UTC().Format(time.RFC3339)
 	r.Commit = Commit()
 	r.Cores = runtime.NumCPU()
-	r.Command = commandLine(os.Args)
+	if now := commandLine(os.Args); !strings.HasSuffix(r.Command, now) { // a resumed run has the commands before
+		r.Command = strings.TrimPrefix(r.Command+"; "+now, "; ")
+	}
 }
 
 // Commit returns the source revision of the running program from its build information: the revision that the Go tool

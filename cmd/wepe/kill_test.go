@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -74,6 +75,7 @@ func TestKill_EndsWithTheBitsOfAnUninterruptedTraining(t *testing.T) {
 			resumes++
 		}
 	}
+	_, before := lastVariables(t, run)
 	again := everything(data, run, 2)
 	if resumes > 0 { // resume reads all from the run's directory
 		again = []string{"resume", run, "--backend", onBackend}
@@ -88,6 +90,9 @@ func TestKill_EndsWithTheBitsOfAnUninterruptedTraining(t *testing.T) {
 	}
 	if len(rows.Results) != 1 || rows.Results[0].Validation != wholeRows.Results[0].Validation {
 		t.Errorf("results %+v, want %+v", rows.Results, wholeRows.Results)
+	} else if c := rows.Results[0].Command; before > 0 && before < steps &&
+		!regexp.MustCompile(`^\S+ train .+; \S+ resume `).MatchString(c) {
+		t.Errorf("the result is by the command %s", c)
 	}
 }
 

@@ -34,7 +34,8 @@ type TrainState struct {
 	LossSum   float64 `json:"loss_sum"`
 	LossSteps int     `json:"loss_steps"` // micro-batches since the last evaluation
 	Backend   string  `json:"backend,omitempty"`
-	Seconds   float64 `json:"seconds"` // spent training and evaluating so far
+	Seconds   float64 `json:"seconds"`           // spent training and evaluating so far
+	Command   string  `json:"command,omitempty"` // as in the row of the result
 
 	// Timed optimizer steps and their time: all except the first after a start or resume, which compiles.
 	TimedSteps   int     `json:"timed_steps"`

@@ -64,7 +64,7 @@ func (t *Trainer) Measure() (row report.Eval, score float64, measured bool, err 
 func (t *Trainer) Result(settings any) (report.Result, error) {
 	encoded, err := json.Marshal(settings)
 	return report.Result{
-		Job: t.Job, Backend: t.Backend.String(), Parameters: t.parameters(), Steps: t.step,
+		Command: t.course.Command, Job: t.Job, Backend: t.Backend.String(), Parameters: t.parameters(), Steps: t.step,
 		Epochs:          report.JSONFloat(float64(t.step) / float64(t.PerPass)),
 		WallSeconds:     report.JSONFloat(t.course.Seconds + time.Since(t.started).Seconds()),
 		ImagesPerSecond: report.JSONFloat(t.course.imagesPerSecond(t.BatchSize)), Settings: encoded,
@@ -136,6 +136,9 @@ func (t *Trainer) save(kind string) error {
 	course := t.course
 	course.Seconds += time.Since(t.started).Seconds()
 	course.Backend = t.Backend.Name()
+	row := report.Result{Command: course.Command}
+	row.Stamp(time.Now())
+	course.Command = row.Command
 	saver := checkpoints.Saver{Dir: filepath.Join(t.Dir, kind), Omit: Temporary}
 	path, err := saver.Save(t.Store, int64(t.step), t.Task.State(course))
 	if err != nil && path != "" { // the checkpoint is complete
