@@ -38,21 +38,21 @@ func (d described) labels() ([]string, error) {
 	return labelsIn(d.json, d.config.Classes)
 }
 
-// scores returns the function that transformers' pipeline applies to the logits, from the field that our own format has
-// too; all other software uses softmax.
-func (d described) scores() (string, error) {
+// activation returns the function that transformers' pipeline applies to the logits, from the field that our own format
+// has too; all other software uses softmax.
+func (d described) activation() (string, error) {
 	kind, err := d.json.Text("problem_type")
 	switch {
 	case d.format != formatHF && d.format != formatNative || err != nil:
-		return scoresSoftmax, err
-	case kind == problemTypes[scoresNone]:
-		return scoresNone, nil
-	case kind == problemTypes[scoresSigmoid] || d.format == formatHF && d.config.Classes == 1:
-		return scoresSigmoid, nil
+		return softmax, err
+	case kind == problemTypes[noActivation]:
+		return noActivation, nil
+	case kind == problemTypes[sigmoid] || d.format == formatHF && d.config.Classes == 1:
+		return sigmoid, nil
 	case kind != "" && kind != "single_label_classification":
 		return "", d.json.Refuse("problem_type", "regression, single_label_classification or multi_label_classification")
 	}
-	return scoresSoftmax, nil
+	return softmax, nil
 }
 
 // readConfig reads the config.json beside the weights, nil if there is none.

@@ -29,7 +29,7 @@ type ExportOptions struct {
 	DType      string               // of the numbers on disk: "float32" (default), "float16" or "bfloat16"; ONNX: float32
 	Labels     []string             // class names; nil for none
 	Preprocess *preprocess.Settings // how images become the model's input; nil: not written
-	Scores     string               // of logits, as Imported.Scores; empty: "softmax"
+	Activation string               // of logits, as Imported.Activation; empty: "softmax"
 
 	// Epsilon of the norms in the file; 0 is the model's. timm's code supports 1e-6 and 1e-5, Google's 1e-6: a model
 	// trained with another one is exported there only with such a value here.
@@ -208,8 +208,8 @@ func (o ExportOptions) Validate() error {
 		return errors.Errorf("epsilon is %g, want 0 < epsilon < 1, or 0 for the model's", o.Epsilon)
 	case !ok || format == formatONNX && t != dtypes.Float32:
 		return errors.Errorf("type %q on disk: want float32, float16 or bfloat16; for onnx float32", dtype)
-	case !slices.Contains([]string{"", scoresSoftmax, scoresSigmoid, scoresNone}, o.Scores):
-		return errors.Errorf("scores %q: want %s, %s or %s", o.Scores, scoresSoftmax, scoresSigmoid, scoresNone)
+	case !slices.Contains([]string{"", softmax, sigmoid, noActivation}, o.Activation):
+		return errors.Errorf("activation %q: want %s, %s or %s", o.Activation, softmax, sigmoid, noActivation)
 	}
 	return nil
 }
@@ -231,9 +231,9 @@ func (e *export) check() error {
 		e.report = append(e.report, fmt.Sprintf("epsilon of the norms: %g in place of %g", e.Epsilon, c.Epsilon))
 		c.Epsilon = e.Epsilon
 	}
-	if problemTypes[e.Scores] != "" && (e.Format == formatTimm || e.Format == formatJAX) {
+	if problemTypes[e.Activation] != "" && (e.Format == formatTimm || e.Format == formatJAX) {
 		e.report = append(e.report, fmt.Sprintf("scores: %s: not in the files, %s has no field for it: opened again, the "+
-			"model has softmax", scoresText[e.Scores], e.Format))
+			"model has softmax", activationText[e.Activation], e.Format))
 	}
 	return nil
 }

@@ -168,12 +168,12 @@ func (e *export) id2label() map[string]string {
 }
 
 // problemTypes are transformers' names of functions from logits to scores; it uses softmax without one.
-var problemTypes = map[string]string{scoresSigmoid: "multi_label_classification", scoresNone: "regression"}
+var problemTypes = map[string]string{sigmoid: "multi_label_classification", noActivation: "regression"}
 
-// scoresText describes these functions.
-var scoresText = map[string]string{
-	scoresSigmoid: "the sigmoid of each logit (multi-label)",
-	scoresNone:    "the logits themselves (regression)",
+// activationText describes these functions.
+var activationText = map[string]string{
+	sigmoid:      "the sigmoid of each logit (multi-label)",
+	noActivation: "the logits themselves (regression)",
 }
 
 // configJSON returns the config.json of the format.
@@ -184,7 +184,7 @@ func (e *export) configJSON() (exportFile, error) {
 		numbers[names[strconv.Itoa(i)]] = i
 	}
 	out := map[string]any{"id2label": names, "label2id": numbers}
-	if kind := problemTypes[e.Scores]; kind != "" && e.Format != formatJAX {
+	if kind := problemTypes[e.Activation]; kind != "" && e.Format != formatJAX {
 		out["problem_type"] = kind
 	}
 	switch e.Format {
@@ -195,7 +195,7 @@ func (e *export) configJSON() (exportFile, error) {
 		if err != nil {
 			return exportFile{}, err
 		}
-		out := nativeConfig{ModelType: nativeType, Model: c, Params: params, Problem: problemTypes[e.Scores],
+		out := nativeConfig{ModelType: nativeType, Model: c, Params: params, Problem: problemTypes[e.Activation],
 			Preprocess: e.Preprocess}
 		if len(e.Labels) > 0 {
 			out.ID2Label = e.id2label()
@@ -305,7 +305,7 @@ func (e *export) card(weights string) exportFile {
 	if e.difference != "" {
 		row("difference", "%s", e.difference)
 	}
-	if text := scoresText[e.Scores]; text != "" {
+	if text := activationText[e.Activation]; text != "" {
 		row("scores", "%s", text)
 	}
 	fmt.Fprintf(&b, "\n%s\nWritten by [wepe](https://github.com/wepe-go/wepe). To be added by its author: training data, "+

@@ -289,7 +289,7 @@ func TestExport_FilesOfEachFormat(t *testing.T) {
 		formatONNX:   "model.onnx config.json preprocessor_config.json README.md",
 	} {
 		e := gomlxtest.Must(newExport(gomlxtest.Backend(), scope, c, ExportOptions{Format: format, Preprocess: &normalized,
-			Scores: scoresSigmoid}))(t)
+			Activation: sigmoid}))(t)
 		var names []string
 		var config strings.Builder
 		for _, f := range gomlxtest.Must(e.contents())(t) {
@@ -383,7 +383,7 @@ func TestExport_RefusalsLeaveNothing(t *testing.T) {
 	}{
 		{good, c, ExportOptions{Format: "x"}, asked, `format "x"`}, {good, c, ExportOptions{DType: "x"}, asked, `type "x"`},
 		{good, c, ExportOptions{Format: formatONNX, DType: "float16"}, asked, "float32"},
-		{good, c, ExportOptions{Scores: "x"}, asked, `scores "x"`},
+		{good, c, ExportOptions{Activation: "x"}, asked, `activation "x"`},
 		{good, c, ExportOptions{Epsilon: 1}, asked, "epsilon"}, {good, c, ExportOptions{Epsilon: -1e-6}, asked, "epsilon"},
 		{good, c, ExportOptions{Epsilon: math.NaN()}, asked, "epsilon"},
 		{good, c, ExportOptions{Labels: []string{"a"}}, asked, "labels"},

@@ -43,7 +43,7 @@ type Model struct {
 	Scope  *model.Scope // of its variables
 
 	Labels     []string             // names of the classes of the file's head, if it is kept
-	Scores     string               // as Imported.Scores
+	Activation string               // as Imported.Activation
 	Preprocess *preprocess.Settings // how images become its input, as far as the files say so; nil if they do not
 	Mean, Std  []float64            // of the pixels 0…1, per channel; nil if unknown
 	Report     []string             // what was kept, resampled and replaced, a line each
@@ -74,8 +74,9 @@ func Load(backend compute.Backend, scope *model.Scope, path string, o Options) (
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{Config: from.Config, Scope: scope, Labels: from.Labels, Scores: from.Scores, Preprocess: from.Preprocess,
-		Mean: from.Mean, Std: from.Std, Report: from.Report}
+	m := &Model{Config: from.Config, Scope: scope, Labels: from.Labels, Activation: from.Activation,
+		Preprocess: from.Preprocess,
+		Mean:       from.Mean, Std: from.Std, Report: from.Report}
 	m.Config.Position = cmp.Or(o.Position, from.Config.Position)
 	if m.Config, err = m.Config.Resolve(); err != nil {
 		return nil, errors.WithMessage(err, "checkpoints: options")
@@ -172,7 +173,7 @@ func (m *Model) Export(dir string, backend compute.Backend, o ExportOptions) (re
 	if o.Labels == nil {
 		o.Labels = m.Labels
 	}
-	o.Scores = cmp.Or(o.Scores, m.Scores)
+	o.Activation = cmp.Or(o.Activation, m.Activation)
 	if o.Preprocess == nil {
 		o.Preprocess = m.Preprocess
 	}

@@ -54,7 +54,7 @@ type Imported struct {
 	Resample   string                     // the kind of Resample that its own code uses
 	Labels     []string                   // class names of the head, if it is kept and the files have them
 	Names      []string                   // Labels; of a timm model of 1000 classes without them ImageNet's, to print
-	Scores     string                     // of logits, if the head is kept: "softmax", "sigmoid" (multi-label) or "none"
+	Activation string                     // of logits, if the head is kept: "softmax", "sigmoid" (multi-label) or "none"
 	Preprocess *preprocess.Settings       // how images become its input, at the size of Config; nil if no file has it
 	Usual      [2]int                     // size of images at which it is used: the files' if of whole patches, or its own
 	Mean, Std  []float64                  // of the pixels 0…1 it was trained on, per channel; nil if unknown
@@ -69,11 +69,11 @@ type Imported struct {
 	file     string               // the one that has them
 }
 
-// The function from logits to scores: values of Imported.Scores.
+// The function from logits to scores: values of Imported.Activation.
 const (
-	scoresSoftmax = "softmax" // single-label classification
-	scoresSigmoid = "sigmoid" // multi-label classification
-	scoresNone    = "none"    // of a regression
+	softmax      = "softmax" // single-label classification
+	sigmoid      = "sigmoid" // multi-label classification
+	noActivation = "none"    // of a regression
 )
 
 // Import reads a checkpoint of Hugging Face transformers (ViT, MAE, I-JEPA, DeiT, BEiT, DINOv2, DINOv3, the image
@@ -105,7 +105,7 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 		return nil, err
 	}
 	m := &Imported{Config: found.config, Format: found.format, Run: w.run, Params: found.params,
-		Scores: scoresSoftmax, Resample: found.family.kind, Variables: map[string]*tensors.Tensor{}, Report: found.lines(),
+		Activation: softmax, Resample: found.family.kind, Variables: map[string]*tensors.Tensor{}, Report: found.lines(),
 		Usual: [2]int{found.config.ImageRows, found.config.ImageCols}}
 	for _, err := range w.skipped {
 		m.Report = append(m.Report, err.Error())
@@ -116,7 +116,7 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 	}
 	if !omitHead {
 		if m.Labels, err = found.labels(); err == nil {
-			m.Scores, err = found.scores()
+			m.Activation, err = found.activation()
 		}
 		if err != nil {
 			return nil, w.badConfig(err)

@@ -101,18 +101,18 @@ func TestScores_AreThoseOfTransformersPipeline(t *testing.T) {
 		options ImportOptions
 		want    string
 	}{
-		{hf, smallViT, hfConfig(), ImportOptions{}, scoresSoftmax}, {hf, smallViT, of("null"), ImportOptions{},
-			scoresSoftmax},
-		{hf, smallViT, of(`"single_label_classification"`), ImportOptions{}, scoresSoftmax},
-		{hf, smallViT, of(`"multi_label_classification"`), ImportOptions{}, scoresSigmoid},
-		{hf, smallViT, of(`"regression"`), ImportOptions{}, scoresNone}, {hf, one, hfConfig(), ImportOptions{},
-			scoresSigmoid},
-		{hf, smallViT, of(`"multi_label_classification"`), ImportOptions{Classes: 3}, scoresSoftmax},
-		{timm, one, timmConfig(one), ImportOptions{}, scoresSoftmax},
+		{hf, smallViT, hfConfig(), ImportOptions{}, softmax}, {hf, smallViT, of("null"), ImportOptions{},
+			softmax},
+		{hf, smallViT, of(`"single_label_classification"`), ImportOptions{}, softmax},
+		{hf, smallViT, of(`"multi_label_classification"`), ImportOptions{}, sigmoid},
+		{hf, smallViT, of(`"regression"`), ImportOptions{}, noActivation}, {hf, one, hfConfig(), ImportOptions{},
+			sigmoid},
+		{hf, smallViT, of(`"multi_label_classification"`), ImportOptions{Classes: 3}, softmax},
+		{timm, one, timmConfig(one), ImportOptions{}, softmax},
 	} {
 		m := imported(t, put(t, c.n, made(c.n, c.model), c.config), c.options)
-		if m.Scores != c.want {
-			t.Errorf("%s: scores by %s, want %s", c.config, m.Scores, c.want)
+		if m.Activation != c.want {
+			t.Errorf("%s: scores by %s, want %s", c.config, m.Activation, c.want)
 		}
 		if m.Config.Epsilon = 1e-6; m.Headless() || c.model.Classes == 1 { // epsilon as timm's and Google's
 			continue
@@ -120,13 +120,13 @@ func TestScores_AreThoseOfTransformersPipeline(t *testing.T) {
 		for _, format := range fileFormats {
 			dir := filepath.Join(t.TempDir(), format)
 			report := gomlxtest.Must(Export(dir, nil, loaded(t, m), m.Config, ExportOptions{Format: format,
-				Scores: m.Scores}))(t)
+				Activation: m.Activation}))(t)
 			lost := format == formatTimm || format == formatJAX
-			if said := strings.Contains(strings.Join(report, "\n"), "scores: "); said != (lost && c.want != scoresSoftmax) {
+			if said := strings.Contains(strings.Join(report, "\n"), "scores: "); said != (lost && c.want != softmax) {
 				t.Errorf("%s as %s: report %q", c.config, format, report)
 			}
-			if again := imported(t, dir, ImportOptions{}); again.Scores != c.want && !lost {
-				t.Errorf("%s as %s: opened with %s", c.config, format, again.Scores)
+			if again := imported(t, dir, ImportOptions{}); again.Activation != c.want && !lost {
+				t.Errorf("%s as %s: opened with %s", c.config, format, again.Activation)
 			}
 		}
 	}

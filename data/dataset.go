@@ -160,9 +160,9 @@ func (i *Info) Len() int { return len(i.Labels) }
 // Damaged returns the rows left out so far.
 func (i *Info) Damaged() []int { return slices.Sorted(maps.Keys(i.damaged)) }
 
-// LeaveOut excludes a damaged row from training and metrics, and returns the cause if that is not allowed; it is always
+// Exclude excludes a damaged row from training and metrics, and returns the cause if that is not allowed; it is always
 // allowed with a nil cause. One goroutine may call it.
-func (i *Info) LeaveOut(row int, cause error) error {
+func (i *Info) Exclude(row int, cause error) error {
 	var damage *ImageError
 	known := i.damaged[row] || cause == nil
 	if !known && (!i.skip || !errors.As(cause, &damage) || !damage.Damaged) {

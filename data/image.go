@@ -39,7 +39,7 @@ type Image struct {
 }
 
 // ClippedGrey is a warning, logged once for each dataset or prediction, because such images look white to a model.
-const ClippedGrey = "16-bit grey above 255 becomes 255, as in Pillow: convert such images to 8 bits"
+const ClippedGrey = "16-bit grey above 255 becomes 255, as in Pillow: convert such images (mogrify -depth 8)"
 
 // RGBA returns the image in the form of the standard library: a copy.
 func (p *Image) RGBA() *image.RGBA {

@@ -102,7 +102,7 @@ func prefetch(ctx context.Context, running *sync.WaitGroup, s Dataset, host Augm
 func (b *Batch) replace(ctx context.Context, s Dataset, v view, part int) error {
 	for k, err := range b.errs {
 		if err != nil {
-			err = s.Describe().LeaveOut(b.Indices[k]%s.Len(), err)
+			err = s.Describe().Exclude(b.Indices[k]%s.Len(), err)
 		}
 		if err != nil {
 			return err
@@ -129,7 +129,7 @@ func (b *Batch) replace(ctx context.Context, s Dataset, v view, part int) error 
 func (b *Batch) next(ctx context.Context, s Dataset, v view, k int) error {
 	for n, tries := s.Len(), 1; b.errs[k] != nil && tries < n; tries++ {
 		row := b.Indices[k] % n
-		if err := s.Describe().LeaveOut(row, b.errs[k]); err != nil { // also once too many are damaged
+		if err := s.Describe().Exclude(row, b.errs[k]); err != nil { // also once too many are damaged
 			return err
 		}
 		b.Indices[k] += (row+1)%n - row

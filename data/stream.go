@@ -54,7 +54,7 @@ func (s *stream) subset(rows []int) *stream {
 	out.Labels = out.files.Labels
 	for k, row := range rows {
 		if s.damaged[row] {
-			_ = out.LeaveOut(k, nil)
+			_ = out.Exclude(k, nil)
 		}
 	}
 	return &out
@@ -143,7 +143,7 @@ func (s *stream) check(ctx context.Context, full bool) error {
 	var lines []string
 	for row, err := range failed {
 		if err != nil {
-			err = s.LeaveOut(row, err)
+			err = s.Exclude(row, err)
 		}
 		if err != nil {
 			lines = append(lines, strings.TrimPrefix(err.Error(), "data: "))

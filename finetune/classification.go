@@ -232,7 +232,7 @@ func (c *classification) Begin(step int) (err error) {
 	augment := c.Recipe.Augment
 	if host, _ := augment.SplitHostGraph(c.images.set); host != (data.Augment{}) {
 		for _, row := range c.state.Damaged {
-			_ = c.images.set.Describe().LeaveOut(row, nil)
+			_ = c.images.set.Describe().Exclude(row, nil)
 		}
 		c.next, c.stop = iter.Pull2(data.Read(c.images.set, host, c.Seed, c.Recipe.BatchSize/c.Recipe.GradAccumSteps,
 			c.order.between(step, c.Steps)))

@@ -189,7 +189,7 @@ func (m *Model) ownBatches(images, size int) iter.Seq2[int, []int] {
 	}
 }
 
-// AverageFlips makes Evaluate and Predict average the scores, see Model.Scores, of each image and its mirror
+// AverageFlips makes Evaluate and Predict average the scores, see Model.Activation, of each image and its mirror
 // image (test-time augmentation), in twice the time.
 func (m *Model) AverageFlips() error {
 	if err := m.Recipe.oneSize("test-time augmentation"); err != nil {
@@ -198,7 +198,7 @@ func (m *Model) AverageFlips() error {
 	program, err := m.forward(func(scope *model.Scope, images *Node, plan []*Node) []*Node {
 		logits := m.logits(scope, Concatenate([]*Node{images, Reverse(images, 2)}, 0), plan) // [2·batch, classes]
 		batch, classes := images.Shape().Dim(0), m.Recipe.Model.Classes
-		return []*Node{averageOf(Reshape(logits, 2, batch, classes), m.Scores)} // [batch, classes]
+		return []*Node{averageOf(Reshape(logits, 2, batch, classes), m.Activation)} // [batch, classes]
 	})
 	if err != nil {
 		return err
@@ -209,7 +209,7 @@ func (m *Model) AverageFlips() error {
 }
 
 // averageOf returns the logits [batch, classes] whose scores are the mean scores of views with logits [views, batch,
-// classes]; scores is Model.Scores.
+// classes]; scores is Model.Activation.
 func averageOf(logits *Node, scores string) *Node {
 	switch scores {
 	case "sigmoid": // log(p/(1−p)), with 1−p from the opposite logits: near 1 the difference would lose its digits

@@ -128,7 +128,7 @@ func TestModel_AverageFlipsMeansTheScores(t *testing.T) {
 		}
 	}
 	for _, scores := range []string{"", "softmax", "sigmoid", "none"} {
-		m.Scores = scores
+		m.Activation = scores
 		scored := func(images *data.InMemory) (all [][]float64) {
 			for _, logits := range gomlxtest.Must(m.logitsOf(images))(t) {
 				all = append(all, m.probabilities(logits))
@@ -148,7 +148,7 @@ func TestModel_AverageFlipsMeansTheScores(t *testing.T) {
 		}
 	}
 
-	m.Scores = ""
+	m.Activation = ""
 	loss := 0.0
 	for i, p := range softmaxOf(t, m, set) {
 		loss -= math.Log(p[set.Labels[i]]) / float64(set.Len())

@@ -39,11 +39,11 @@ type Model struct {
 	// Recipe.Preprocessing.
 	Preprocess preprocess.Settings
 	Source     Source // the files that Open read, or the weights of a finished run
-	// Scores is how Predict converts logits: "softmax" (default), "sigmoid" for a foreign multi-label model, or "none" for
-	// regression.
-	Scores   string
-	Headless bool         // the files have no head, so that Predict returns ErrHeadless; Embed and Inference do not
-	Logger   *slog.Logger // of warnings about images that Predict and Embed read; may be nil
+	// Activation is how Predict converts logits: "softmax" (default), "sigmoid" for a foreign multi-label model, or "none"
+	// for regression.
+	Activation string
+	Headless   bool         // the files have no head, so that Predict returns ErrHeadless; Embed and Inference do not
+	Logger     *slog.Logger // of warnings about images that Predict and Embed read; may be nil
 
 	refused  error // why Preprocess is unknown; nil if it is known
 	backend  compute.Backend

@@ -176,7 +176,7 @@ func openImported(backend compute.Backend, path string, o OpenOptions) (*Model, 
 		return nil, err
 	}
 	m.Source = Source{Path: path, Format: imported.Format, SHA256: imported.SHA256, Notes: notes}
-	m.Scores = imported.Scores
+	m.Activation = imported.Activation
 	size := [2]int{r.Model.ImageRows, r.Model.ImageCols}
 	switch {
 	case imported.Run != nil:

@@ -18,7 +18,7 @@ import (
 type Class struct {
 	Name        string  `json:"label"`
 	Index       int     `json:"class"`       // its number, from 0
-	Probability float64 `json:"probability"` // or another score, see Model.Scores
+	Probability float64 `json:"probability"` // or another score, see Model.Activation
 }
 
 // Predict returns the top classes of image files, the most likely first; data.Decode lists the formats. Images are
@@ -77,11 +77,11 @@ func (m *Model) Preprocessing() (preprocess.Settings, error) {
 	return m.Recipe.Preprocessing([2]int{m.Recipe.Model.ImageRows, m.Recipe.Model.ImageCols})
 }
 
-// probabilities applies Model.Scores to the logits of an image.
+// probabilities applies Model.Activation to the logits of an image.
 func (m *Model) probabilities(logits []float32) []float64 {
 	total, out := logSumExp(logits), make([]float64, len(logits))
 	for i, logit := range logits {
-		switch v := float64(logit); m.Scores {
+		switch v := float64(logit); m.Activation {
 		case "sigmoid":
 			out[i] = 1 / (1 + math.Exp(-v))
 		case "none":
@@ -105,7 +105,7 @@ func (m *Model) Export(dir string, o checkpoints.ExportOptions) (report []string
 	if o.Labels == nil {
 		o.Labels = m.Classes
 	}
-	o.Scores = cmp.Or(o.Scores, m.Scores)
+	o.Activation = cmp.Or(o.Activation, m.Activation)
 	o.Headless = o.Headless || m.Headless
 	if o.Preprocess == nil {
 		var line string

@@ -155,7 +155,7 @@ func TestProbabilities_FollowScores(t *testing.T) {
 		"sigmoid": {0.5, math.E / (1 + math.E), 1 / (1 + math.Exp(2))},
 		"none":    {0, 1, -2},
 	} {
-		m := &Model{Scores: scores, Classes: make([]string, len(logits))}
+		m := &Model{Activation: scores, Classes: make([]string, len(logits))}
 		gomlxtest.Near(t, "scores "+scores, m.probabilities(logits), want, 1e-12)
 		if got := m.TopK(logits, -1); len(got) != 0 {
 			t.Errorf("at most -1 classes are %v", got)

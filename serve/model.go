@@ -59,12 +59,12 @@ func newServed(m *finetune.Model) (*served, error) {
 			c.Width, c.Heads, c.PatchSize),
 		Parameters: parameters, Size: [2]int{c.ImageRows, c.ImageCols}, Grid: [2]int{c.Rows(), c.Cols()},
 		Labels: m.Classes, Preprocessing: preprocessing, Backend: inference.Backend.Name(),
-		Sigmoid: m.Scores == "sigmoid",
+		Sigmoid: m.Activation == "sigmoid",
 	}}
 	switch {
 	case m.Headless:
 		s.card.Unscored, s.card.Labels = "the model has no head", []string{}
-	case m.Scores == "none":
+	case m.Activation == "none":
 		s.card.Unscored = "the model is a regression model: its logits are no class scores"
 	}
 	s.card.Similarity, err = positions(m)

@@ -113,7 +113,7 @@ func TestHandler_AnswersAsPredictDoes(t *testing.T) {
 	}
 	m.Source = of
 	for _, scores := range []string{"sigmoid", "none", "softmax"} {
-		m.Scores = scores
+		m.Activation = scores
 		c := gomlxtest.Must(newServed(m))(t).card
 		if c.Sigmoid != (scores == "sigmoid") || (c.Unscored != "") != (scores == "none") {
 			t.Errorf("%s: %+v", scores, c)

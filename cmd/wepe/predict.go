@@ -160,7 +160,7 @@ func (p predictions) print(c *cobra.Command, m *finetune.Model, images []string)
 func printClasses(out cli.Printer, m *finetune.Model, p prediction) {
 	out.Printf("%s\n", p.Image)
 	for _, a := range p.Classes {
-		if m.Scores == "none" { // outputs of a regression
+		if m.Activation == "none" { // outputs of a regression
 			out.Printf("  %9.5g  %s\n", a.Probability, a.Name)
 		} else {
 			out.Printf("  %5.1f %%  %s\n", 100*a.Probability, a.Name)
