@@ -21,6 +21,13 @@ type Class struct {
 	Probability float64 `json:"probability"` // or another score, see Model.Activation
 }
 
+// Prediction is the JSON of an image's labels, in every program.
+type Prediction struct {
+	Name   string  `json:"name"`             // of its file
+	Error  string  `json:"error,omitempty"`  // why it has no labels
+	Labels []Class `json:"labels,omitempty"` // the most probable first
+}
+
 // Predict returns the top classes of image files, the most likely first; data.Decode lists the formats. Images are
 // resized as in Preprocess and normalized as in the recipe. Reading on all cores overlaps with the network, in batches
 // of EvalBatch. An error of type [ReadErrors] lists missing or damaged files; the classes of the others are returned

@@ -4,6 +4,7 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/binary"
@@ -13,7 +14,6 @@ import (
 	"math"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -77,9 +77,8 @@ type answer struct {
 }
 
 type prediction struct {
-	Name       string           `json:"name"`
-	Labels     []finetune.Class `json:"labels"` // the most probable first
-	Neighbours []Neighbour      `json:"neighbours,omitempty"`
+	finetune.Prediction
+	Neighbours []Neighbour `json:"neighbours,omitempty"`
 }
 
 type attention struct {
@@ -101,7 +100,7 @@ func query(r *http.Request, name string) (string, error) {
 	}
 	for key, all := range values {
 		if key != name || len(all) > 1 {
-			return "", malformed("%.20q is no parameter, or is there twice: see /openapi.json", key)
+			return "", malformed("%.20q is no parameter, or is there twice: use %s", key, cmp.Or(name, "none"))
 		}
 	}
 	return values.Get(name), nil
@@ -186,7 +185,7 @@ func (s *Server) predict(w http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	images, err := each(s, w, r, nil, func(n named, o finetune.Output) (prediction, error) {
-		p := prediction{Name: n.name, Labels: s.model.TopK(o.Logits, top)}
+		p := prediction{Prediction: finetune.Prediction{Name: n.name, Labels: s.model.TopK(o.Logits, top)}}
 		if s.options.Neighbours != nil {
 			p.Neighbours = s.options.Neighbours(o.Class, o.Mean, 5)
 		}
@@ -218,9 +217,9 @@ func (s *Server) attention(w http.ResponseWriter, r *http.Request) (any, error) 
 // wanted are the fields of a request for embeddings, in OpenAI's form.
 type wanted struct {
 	Input    json.RawMessage `json:"input"` // a text or several
-	Model    string          `json:"model"` // as the server calls it, or the last part of it
+	Model    string          `json:"model"` // the served one, or none
 	Encoding string          `json:"encoding_format"`
-	Of       string          `json:"of"`   // our own: "class" or "mean"
+	Pool     string          `json:"pool"` // our own: "class" or "mean"
 	User     string          `json:"user"` // not used
 }
 
@@ -238,6 +237,19 @@ type embedding struct {
 	Embedding any    `json:"embedding"` // []float32, or their bytes in base64, the lowest first
 }
 
+// listed is OpenAI's list of models.
+type listed struct {
+	Object string        `json:"object"`
+	Data   []listedModel `json:"data"`
+}
+
+type listedModel struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Created int64  `json:"created"` // seconds since 1970: when the server opened it
+	OwnedBy string `json:"owned_by"`
+}
+
 type usage struct {
 	PromptTokens int `json:"prompt_tokens"` // patches
 	TotalTokens  int `json:"total_tokens"`
@@ -249,13 +261,13 @@ func (q *wanted) parse(raw []byte, c card) ([]file, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(q); err != nil {
-		return nil, malformed("malformed request: %v", err)
+		return nil, malformed("malformed request: %v: use input, model, encoding_format, pool, user", err)
 	}
 	if d.More() {
 		return nil, malformed("malformed request: there is more after its JSON")
 	}
-	if q.Model != "" && q.Model != c.Name && q.Model != filepath.Base(c.Name) {
-		return nil, refuse(http.StatusNotFound, "model %q is not served: use %q", q.Model, filepath.Base(c.Name))
+	if q.Model != "" && q.Model != c.Name {
+		return nil, refuse(http.StatusNotFound, "model %q is not served: use %q", q.Model, c.Name)
 	}
 	if !slices.Contains([]string{"", "float", "base64"}, q.Encoding) {
 		return nil, malformed("encoding_format %q: use float or base64", q.Encoding)
@@ -280,13 +292,13 @@ func (q *wanted) parse(raw []byte, c card) ([]file, error) {
 				err)
 		}
 	}
-	*q = wanted{Of: q.Of, Encoding: q.Encoding}
+	*q = wanted{Pool: q.Pool, Encoding: q.Encoding}
 	return files, q.valid()
 }
 
 func (q *wanted) valid() error {
-	if !slices.Contains([]string{"", "class", "mean"}, q.Of) {
-		return malformed("of %q: use class or mean", q.Of)
+	if !slices.Contains([]string{"", "class", "mean"}, q.Pool) {
+		return malformed("pool %q: use class or mean", q.Pool)
 	}
 	return nil
 }
@@ -294,21 +306,21 @@ func (q *wanted) valid() error {
 // vector returns the features that a request wants.
 func (q *wanted) vector(o finetune.Output) ([]float32, error) {
 	vector := o.Class
-	if q.Of == "mean" || q.Of == "" && vector == nil {
+	if q.Pool == "mean" || q.Pool == "" && vector == nil {
 		vector = o.Mean
 	}
 	if vector == nil {
-		return nil, refuse(http.StatusNotFound, "the model has no features of %q", q.Of)
+		return nil, refuse(http.StatusNotFound, "the model has no features of %q", q.Pool)
 	}
 	return vector, nil
 }
 
 func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) (any, error) {
-	of, err := query(r, "of")
+	pool, err := query(r, "pool")
 	if err != nil {
 		return nil, err
 	}
-	q := wanted{Of: of}
+	q := wanted{Pool: pool}
 	if err := q.valid(); err != nil {
 		return nil, err
 	}

@@ -274,7 +274,7 @@ func TestServe_HostileStringsAreEscapedInAnswersAndLogs(t *testing.T) {
 	asJSON, _ := json.Marshal(map[string]any{"input": hostile, "model": hostile, "encoding_format": hostile})
 	for _, path := range []string{"/v1/predict", "/v1/embeddings", "/v1/attention", "/v1/model", "/metrics", "/healthz",
 		"/readyz", "/openapi.json", "/", "/" + percent(hostile), "/v1/predict?" + percent(hostile),
-		"/v1/predict?top=" + percent(hostile), "/v1/embeddings?of=" + percent(hostile)} {
+		"/v1/predict?top=" + percent(hostile), "/v1/embeddings?pool=" + percent(hostile)} {
 		for _, kind := range []string{form.FormDataContentType(), "application/json", "image/png", "x;" + percent(hostile)} {
 			content := map[string][]byte{form.FormDataContentType(): body.Bytes(), "application/json": asJSON,
 				"image/png": pixels(3, 5, red)}[kind]

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -53,8 +54,12 @@ func newServed(m *finetune.Model) (*served, error) {
 	if err != nil {
 		return nil, err
 	}
+	path, err := filepath.Abs(m.Source.Run()) // "." has a name, too
+	if err != nil {
+		return nil, fmt.Errorf("serve: %w", err)
+	}
 	s := &served{m, inference, card{
-		Name: m.Source.Run(), Weights: m.Source.Weights.Name, Step: m.Source.Weights.Step, Position: c.Position,
+		Name: filepath.Base(path), Weights: m.Source.Weights.Name, Step: m.Source.Weights.Step, Position: c.Position,
 		Architecture: fmt.Sprintf("%s, depth %d, width %d, heads %d, patch %d", cmp.Or(r.Architecture, "ViT"), c.Depth,
 			c.Width, c.Heads, c.PatchSize),
 		Parameters: parameters, Size: [2]int{c.ImageRows, c.ImageCols}, Grid: [2]int{c.Rows(), c.Cols()},

@@ -104,8 +104,8 @@ func TestHandler_AnswersAsPredictDoes(t *testing.T) {
 		}
 	}
 	of := m.Source
-	for path, name := range map[string]string{"runs/mine/best/step-00000066": "runs/mine", "runs/mine": "runs/mine",
-		"copies/step-00000066": "copies/step-00000066"} {
+	for path, name := range map[string]string{"runs/mine/best/step-00000066": "mine", "runs/mine/": "mine", ".": "serve",
+		"copies/step-00000066": "step-00000066", "hf://owner/vit": "vit"} {
 		m.Source.Path, m.Source.Weights.Name = path, "last"
 		if c := gomlxtest.Must(newServed(m))(t).card; c.Name != name {
 			t.Errorf("the model of %s is called %q, want %q", path, c.Name, name)

@@ -10,9 +10,10 @@
 // Routes:
 //
 //	POST /v1/predict    an image, or multipart/form-data with several; ?top=K: labels and probabilities
-//	POST /v1/embeddings the same body, or OpenAI's JSON with images as data URLs or in base64; ?of=mean: features of the
-//	                    class token, or of the mean-pooled patch tokens
+//	POST /v1/embeddings the same body, or OpenAI's JSON with images as data URLs or in base64; ?pool=mean: features of
+//	                    the class token, or of the mean-pooled patch tokens
 //	POST /v1/attention  one image: attention of the last block over the patches
+//	GET  /v1/models     OpenAI's list of models: the one that is served
 //	GET  /v1/model      architecture, weights, labels, preprocessing; ?similarity=true: of positions
 //	GET  /healthz       200 while the process runs
 //	GET  /readyz        200 from the first compiled program until the server closes, otherwise 503
@@ -80,7 +81,7 @@ type model interface {
 
 // card describes a model in responses and on the page.
 type card struct {
-	Name          string              `json:"name"`         // path of the run or of the files
+	Name          string              `json:"name"`         // last part of the path of the run or of the files
 	Architecture  string              `json:"architecture"` // as "ViT, depth 12, width 384, heads 6, patch 16"
 	Position      string              `json:"position"`     // name of the position encoding
 	Weights       string              `json:"weights"`      // "best" or "last" of a run, else empty
@@ -208,6 +209,7 @@ func newServer(ctx context.Context, model model, options Options) (*Server, erro
 		model: model, card: model.Card(), options: o, mux: http.NewServeMux(),
 		bytes: newShare(bodies * o.Bytes), images: newShare(int64(o.Images)), decoding: newTurns(),
 	}
+	opened := time.Now().Unix()
 	s.batcher = newBatcher(ctx, model, o)
 	s.metrics = newMetrics(s.batcher)
 	s.batcher.start(o.Batch)
@@ -225,6 +227,10 @@ func newServer(ctx context.Context, model model, options Options) (*Server, erro
 				err = malformed("similarity=%.20q: use true or false", text)
 			}
 			return card, err
+		},
+		"GET /v1/models": func(_ http.ResponseWriter, r *http.Request) (any, error) {
+			_, err := query(r, "")
+			return listed{"list", []listedModel{{s.card.Name, "model", opened, "wepe"}}}, err
 		},
 		"GET /healthz": func(http.ResponseWriter, *http.Request) (any, error) {
 			return map[string]string{"status": "ok"}, nil

@@ -401,8 +401,9 @@ func TestServe_EachFailureHasItsStatus(t *testing.T) {
 		{predict + "?top=1;x=2", "", dot, 400}, {predict + "?top=1&top=2", "", dot, 400}, {predict + "?top=%zz", "", dot,
 			400},
 		{predict + "?top=0", "", dot, 400}, {predict + "?top=-1", "", dot, 400}, {predict + "?top=all", "", dot, 400},
-		{predict + "?top=1000", "", dot, 200}, {predict + "?of=mean", "", dot, 400}, {embed + "?of=mean", "", dot, 200},
-		{embed + "?of=other", "", dot, 400}, {"POST /v1/attention?top=1", "", dot, 400}, {"POST /v1/attention?", "", dot,
+		{predict + "?top=1000", "", dot, 200}, {predict + "?pool=mean", "", dot, 400}, {embed + "?pool=mean", "", dot, 200},
+		{embed + "?pool=other", "", dot, 400}, {embed + "?of=mean", "", dot, 400}, {"GET /v1/models?x=1", "", dot, 400},
+		{"POST /v1/attention?top=1", "", dot, 400}, {"POST /v1/attention?", "", dot,
 			200},
 		{"POST /v1/attention", pairKind, pair.Bytes(), 400},
 		{embed, asJSON, ``, 400}, {embed, asJSON, `{`, 400}, {embed, asJSON, `[]`, 400}, {embed, asJSON, `{}`, 400},
@@ -411,7 +412,9 @@ func TestServe_EachFailureHasItsStatus(t *testing.T) {
 		{embed, asJSON, `{"input": "data:image/png,abc"}`, 400}, {embed, asJSON, `{"input": "!"}`, 400},
 		{embed, asJSON, `{"input": "AAAA"}`, 415}, {embed, asJSON, one[:51] + `"}`, 422}, {embed, asJSON, one + `"} {}`, 400},
 		{embed, asJSON, one + `", "model": "other"}`, 404}, {embed, asJSON, one + `", "encoding_format": "int8"}`, 400},
-		{embed, asJSON, one + `", "of": "patches"}`, 400}, {embed, asJSON, one + `", "dimensions": 2}`, 400},
+		{embed, asJSON, one + `", "pool": "patches"}`, 400}, {embed, asJSON, one + `", "of": "mean"}`, 400},
+		{embed, asJSON, one + `", "model": "runs/two"}`, 404}, {embed, asJSON, one + `", "model": "fake"}`, 200},
+		{embed, asJSON, one + `", "dimensions": 2}`, 400},
 		{embed, asJSON, `{"input": ["` + strings.Repeat(one[11:]+`","`, 3) + one[11:] + `"]}`, 413},
 		{embed, asJSON, one + `"}`, 200},
 	} {
@@ -765,7 +768,7 @@ func TestServe_ATokenIsRequiredOnProtectedRoutes(t *testing.T) {
 	model := &fake{}
 	_, url, _ := start(t, model, Options{Token: secret})
 	for route, protected := range map[string]bool{"POST /v1/predict": true, "POST /v1/embeddings": true,
-		"POST /v1/attention": true, "GET /v1/model": true, "GET /metrics": true, "GET /healthz": false, "GET /readyz": false,
+		"POST /v1/attention": true, "GET /v1/model": true, "GET /v1/models": true, "GET /metrics": true, "GET /healthz": false, "GET /readyz": false,
 		"GET /": false, "GET /openapi.json": false} {
 		method, path, _ := strings.Cut(route, " ")
 		for _, token := range []string{"", "Bearer wrong", "Basic " + secret, "Bearer " + secret} {
@@ -881,7 +884,7 @@ func TestEmbeddings_AreOfImagesInJSON(t *testing.T) {
 		"one":         {map[string]any{"input": first, "model": "fake"}, [][]float64{{10, 4, 2}}},
 		"a data URL":  {map[string]any{"input": second}, [][]float64{{2, 4, 12}}},
 		"two":         {map[string]any{"input": []string{first, second}, "user": "u"}, [][]float64{{10, 4, 2}, {2, 4, 12}}},
-		"of the mean": {map[string]any{"input": second, "of": "mean", "encoding_format": "float"}, [][]float64{{1, 2, 6}}},
+		"of the mean": {map[string]any{"input": second, "pool": "mean", "encoding_format": "float"}, [][]float64{{1, 2, 6}}},
 		"in base64": {map[string]any{"input": []string{second, first}, "encoding_format": "base64"},
 			[][]float64{{2, 4, 12}, {10, 4, 2}}},
 	} {
@@ -920,6 +923,23 @@ func TestEmbeddings_AreOfImagesInJSON(t *testing.T) {
 	}
 }
 
+// The list is that of OpenAI's reference of models; its name is the one that requests and answers have.
+func TestModels_AreListedAsByOpenAI(t *testing.T) {
+	_, url, _ := start(t, &fake{}, Options{})
+	_, raw := ask(t, "GET", url+"/v1/models", nil)
+	var got map[string]any
+	gomlxtest.NoError(t, json.Unmarshal(raw, &got))
+	list, _ := got["data"].([]any)
+	if len(list) != 1 || got["object"] != "list" {
+		t.Fatalf("%s", raw)
+	}
+	m := list[0].(map[string]any)
+	created, _ := m["created"].(float64)
+	if m["id"] != "fake" || m["object"] != "model" || m["owned_by"] == "" || time.Since(time.Unix(int64(created), 0)) > time.Hour {
+		t.Errorf("%s", raw)
+	}
+}
+
 // The memory of a body is given back once its images are decoded: then none of its texts is held.
 func TestEmbeddings_KeepNoTextOfTheRequest(t *testing.T) {
 	const size = 3 << 20
@@ -954,7 +974,7 @@ func TestEmbeddings_AreServedOfAModelWithoutClasses(t *testing.T) {
 	s.card.Unscored = "no head"
 	_, blind, _ := start(t, &blind{}, Options{})
 	for route, want := range map[string]int{url + "/v1/predict": 404, url + "/v1/embeddings": 200,
-		url + "/v1/embeddings?of=class": 404, blind + "/v1/embeddings": 404} {
+		url + "/v1/embeddings?pool=class": 404, blind + "/v1/embeddings": 404} {
 		if code, got := post(t, route, "", bytes.NewReader(dot)); code != want {
 			t.Errorf("%s: status %d, %v; want %d", route, code, got, want)
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/wepe-go/wepe/analysis"
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
@@ -155,10 +156,10 @@ func TestEval_OfADatasetInMemoryPreprocessesAsPredict(t *testing.T) {
 	paths := gomlxtest.Must(filepath.Glob(filepath.Join(dir, "images", "*.png")))(t)
 	losses := map[string]float64{}
 	for name, model := range map[string]string{"exact": demoModel, "crop": demoWith(t, processor, cropped)} {
-		p := asJSON[struct{ Predictions []prediction }](t, "predict --top 100 "+model, paths...)
+		p := asJSON[struct{ Images []finetune.Prediction }](t, "predict --top 100 "+model, paths...)
 		loss := 0.0
-		for i, one := range p.Predictions {
-			for _, c := range one.Classes {
+		for i, one := range p.Images {
+			for _, c := range one.Labels {
 				if c.Name == test.Classes[test.Labels[i]] {
 					loss -= math.Log(c.Probability) / float64(len(paths))
 				}

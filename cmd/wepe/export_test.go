@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/wepe-go/wepe/finetune"
 )
 
 const corner = "testdata/corner.png"
@@ -15,9 +17,9 @@ const corner = "testdata/corner.png"
 var larger = map[string]any{"size": map[string]int{"height": 48, "width": 48}}
 
 // predicted returns the answers of a model for one image.
-func predicted(t *testing.T, dir string) prediction {
+func predicted(t *testing.T, dir string) finetune.Prediction {
 	t.Helper()
-	return asJSON[struct{ Predictions []prediction }](t, "predict "+dir+" "+corner).Predictions[0]
+	return asJSON[struct{ Images []finetune.Prediction }](t, "predict "+dir+" "+corner).Images[0]
 }
 
 // Of a multi-label model, of files that resize to another size than the weights have positions for, as DINOv2's, and of
@@ -48,10 +50,10 @@ func TestExport_PredictsAsTheModel(t *testing.T) {
 				continue
 			}
 			got := predicted(t, to)
-			for i, class := range want.Classes {
-				near(t, format+": "+class.Name, got.Classes[i].Probability, class.Probability, 1e-5)
-				if got.Classes[i].Name != class.Name {
-					t.Errorf("%s: answer %d is %s, want %s", format, i, got.Classes[i].Name, class.Name)
+			for i, class := range want.Labels {
+				near(t, format+": "+class.Name, got.Labels[i].Probability, class.Probability, 1e-5)
+				if got.Labels[i].Name != class.Name {
+					t.Errorf("%s: answer %d is %s, want %s", format, i, got.Labels[i].Name, class.Name)
 				}
 			}
 		}

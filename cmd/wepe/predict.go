@@ -97,13 +97,6 @@ func imagesOf(args []string) (images []string) {
 	return images
 }
 
-// prediction is the JSON of an image.
-type prediction struct {
-	Image   string           `json:"image"`
-	Error   string           `json:"error,omitempty"`
-	Classes []finetune.Class `json:"classes,omitempty"`
-}
-
 // predictions prints what a model predicts.
 type predictions struct {
 	top       int
@@ -114,7 +107,7 @@ type predictions struct {
 // print predicts images in parts, so that lines appear, and memory is free again, before all are read.
 func (p predictions) print(c *cobra.Command, m *finetune.Model, images []string) error {
 	const part = 256
-	out, list := cli.Output(c), []prediction{}
+	out, list := cli.Output(c), []finetune.Prediction{}
 	table, header := csv.NewWriter(c.OutOrStdout()), []string{"image", "rank", "label", "probability"}
 	all, failures := len(images), 0
 	for images := range slices.Chunk(images, part) {
@@ -125,7 +118,7 @@ func (p predictions) print(c *cobra.Command, m *finetune.Model, images []string)
 		}
 		failures += len(unread)
 		for i, image := range images {
-			answer := prediction{Image: image, Classes: answers[i]}
+			answer := finetune.Prediction{Name: image, Labels: answers[i]}
 			if err := unread[i]; err != nil {
 				answer.Error = cli.Skipped(err)
 			}
@@ -133,7 +126,7 @@ func (p predictions) print(c *cobra.Command, m *finetune.Model, images []string)
 			case p.json:
 				list = append(list, answer)
 			case p.csv:
-				for rank, a := range answer.Classes {
+				for rank, a := range answer.Labels {
 					row := []string{image, strconv.Itoa(rank + 1), a.Name, strconv.FormatFloat(a.Probability, 'g', 6, 64)}
 					if !p.raw {
 						row[0], row[2] = printable.Line(image), printable.Line(a.Name)
@@ -143,7 +136,7 @@ func (p predictions) print(c *cobra.Command, m *finetune.Model, images []string)
 					}
 					header, _ = nil, table.Write(row)
 				}
-			case answer.Classes != nil:
+			case answer.Labels != nil:
 				printClasses(out, m, answer)
 			}
 		}
@@ -152,14 +145,14 @@ func (p predictions) print(c *cobra.Command, m *finetune.Model, images []string)
 		}
 	}
 	if p.json {
-		must.M(cli.JSON(c.OutOrStdout(), map[string]any{"predictions": list}))
+		must.M(cli.JSON(c.OutOrStdout(), map[string]any{"images": list}))
 	}
 	return cli.Unreadable(failures, all)
 }
 
-func printClasses(out cli.Printer, m *finetune.Model, p prediction) {
-	out.Printf("%s\n", p.Image)
-	for _, a := range p.Classes {
+func printClasses(out cli.Printer, m *finetune.Model, p finetune.Prediction) {
+	out.Printf("%s\n", p.Name)
+	for _, a := range p.Labels {
 		if m.Activation == "none" { // outputs of a regression
 			out.Printf("  %9.5g  %s\n", a.Probability, a.Name)
 		} else {

@@ -61,7 +61,7 @@ func TestServe_AnswersAsPredictUntilASignal(t *testing.T) {
 		t.Fatalf("%v: %+v", err, got)
 	}
 	want := predicted(t, oldRun)
-	for i, c := range want.Classes {
+	for i, c := range want.Labels {
 		if l := got.Images[0].Labels[i]; l.Name != c.Name {
 			t.Errorf("label %d is %s, want %s", i, l.Name, c.Name)
 		}

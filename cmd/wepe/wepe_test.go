@@ -132,7 +132,7 @@ func TestOldRun_HasTheSameNumbers(t *testing.T) {
 		t.Errorf("%d images of split %s", e.Metrics.Images, e.Split)
 	}
 	names, want := []string{"bottom left", "bottom right", "top left", "top right"}, []float64{0.490, 0.460, 0.028, 0.022}
-	for i, c := range predicted(t, oldRun).Classes {
+	for i, c := range predicted(t, oldRun).Labels {
 		if c.Name != names[i] {
 			t.Errorf("answer %d is %s, want %s", i, c.Name, names[i])
 		}
@@ -284,9 +284,9 @@ func TestOwnImages_AreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T
 		t.Errorf("%d images of three splits, want 18", n)
 	}
 	table := gomlxtest.Must(csv.NewReader(strings.NewReader(succeeds(t, "predict --csv --top 2", run, dir))).ReadAll())(t)
-	single := asJSON[struct{ Predictions []prediction }](t, "predict", run, table[1][0]).Predictions[0]
+	single := asJSON[struct{ Images []finetune.Prediction }](t, "predict", run, table[1][0]).Images[0]
 	if p, err := strconv.ParseFloat(table[1][3], 64); err != nil || len(table) != 1+2*3*13 || table[2][1] != "2" ||
-		table[1][2] != single.Classes[0].Name || math.Abs(p-single.Classes[0].Probability) > 1e-5 {
+		table[1][2] != single.Labels[0].Name || math.Abs(p-single.Labels[0].Probability) > 1e-5 {
 		t.Errorf("the table of a folder has %d rows, the first is %v, alone the image is %v", len(table), table[1], single)
 	}
 	for _, line := range []string{"export " + run + " hf --to hf", "verify " + run + " hf", "verify " + run} {
@@ -323,9 +323,19 @@ func TestPredict_ReportsEachUnreadImageAndGoesOn(t *testing.T) {
 			t.Errorf("exit code %d, %v", code, err)
 		}
 	})
-	var got struct{ Predictions []prediction }
-	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got.Predictions) != n+1 ||
-		len(got.Predictions[n].Classes) != 4 || !strings.HasPrefix(got.Predictions[0].Error, "bad.png: ") {
+	var got struct { // the fields of wepe serve
+		Images []struct {
+			Name, Error string
+			Labels      []struct {
+				Label       string
+				Class       *int
+				Probability float64
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got.Images) != n+1 ||
+		len(got.Images[n].Labels) != 4 || got.Images[n].Name != args[n+1] || got.Images[n].Labels[0].Label == "" ||
+		got.Images[n].Labels[0].Class == nil || got.Images[n].Labels[0].Probability < 0.25 || !strings.HasPrefix(got.Images[0].Error, "bad.png: ") {
 		t.Errorf("%v: %.300s", err, out)
 	}
 	for _, name := range []string{"bad.png", "missing0:", "missing298:"} {

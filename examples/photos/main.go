@@ -21,12 +21,6 @@ import (
 	"github.com/wepe-go/wepe/finetune"
 )
 
-// Photo is a line of the output.
-type Photo struct {
-	File   string           `json:"file"`
-	Labels []finetune.Class `json:"labels"`
-}
-
 func main() {
 	backend.Tune()
 	if len(os.Args) != 3 {
@@ -64,7 +58,7 @@ func label(path, dir string) error {
 			if labels[i] == nil { // a damaged image; err names it
 				continue
 			}
-			if err := out.Encode(Photo{file, labels[i]}); err != nil {
+			if err := out.Encode(finetune.Prediction{Name: file, Labels: labels[i]}); err != nil {
 				return err
 			}
 		}
