@@ -4,7 +4,6 @@ package report
 
 import (
 	"cmp"
-	"fmt"
 	"io"
 	"math"
 	"slices"
@@ -53,33 +52,23 @@ func (c Confusion) shares() [][]float64 {
 const mostNumbers, mostNames = 12, 200
 
 // draw writes the confusion matrix as a PNG: in each row the shares of a class's images that were predicted as each
-// other class. The recall is beside the name of the class; on the diagonal it would hide the errors, so the diagonal is
-// drawn only if there are none.
+// class. Colours are of their square roots: beside a recall of 1 an error of 1 in 100 is seen.
 func (c Confusion) draw(w io.Writer) error {
 	return figure.HeatMaps(w, [][]figure.HeatMap{{c.heatMap()}})
 }
 
 func (c Confusion) heatMap() figure.HeatMap {
-	h := figure.HeatMap{Values: c.shares(), Cols: c.Classes, Positive: true, Numbers: len(c.Classes) <= mostNumbers,
-		Down: "class, recall %", Across: "predicted"}
+	h := figure.HeatMap{Title: "confusion matrix, shares of each class", Values: c.shares(), Cols: c.Classes, Limit: 1,
+		Positive: true, Root: true, Numbers: len(c.Classes) <= mostNumbers, Down: "class, recall %", Across: "predicted"}
 	named := len(c.Classes) <= mostNames
 	if !named {
 		h.Cols, h.Down = nil, "class"
 	}
-	right := len(c.mistakes(1).Rows) == 0
 	for class, row := range h.Values {
 		if named {
 			h.Rows = append(h.Rows, figure.Short(c.Classes[class], " "+percent(JSONFloat(row[class]), 0)))
 		}
-		if c.of(class) > 0 && !right {
-			row[class] = 0
-		}
-		if largest := slices.Max(row); largest > h.Limit { // false for NaN
-			h.Limit = largest
-		}
 	}
-	h.Limit = max(h.Limit, 0.001)
-	h.Title = fmt.Sprintf("confusion matrix, darkest %.3g %%", 100*h.Limit)
 	return h
 }
 

@@ -5,6 +5,7 @@ package report
 import (
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -46,6 +47,19 @@ func TestConfusion_WorstStartsWithTheLowestF1(t *testing.T) {
 	want = [][]string{{"ant", "1", "–", "0.0", "0.0", "bug"}}
 	if !reflect.DeepEqual(never.Rows, want) {
 		t.Errorf("got %v, want %v", never.Rows, want)
+	}
+}
+
+// With its diagonal, each row of one scale; of a class without images nothing is known.
+func TestConfusion_MapHasAllSharesOfEachClass(t *testing.T) {
+	h := example().heatMap()
+	for class, want := range [][]float64{{.75, 0, .25, 0, 0}, {0, .75, 0, .25, 0}, {.5, 0, .25, 0, .25}, {0, 0, 0, 1, 0}} {
+		if !slices.Equal(h.Values[class], want) || h.Limit != 1 {
+			t.Errorf("class %d: %v to %g, want %v to 1", class, h.Values[class], h.Limit, want)
+		}
+	}
+	if !math.IsNaN(h.Values[4][4]) {
+		t.Errorf("the class without images has %v", h.Values[4])
 	}
 }
 

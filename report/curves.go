@@ -208,7 +208,7 @@ func scalarPlot(curves []curve, name string) *plot.Plot {
 			title = s.symbol
 		}
 	}
-	p := figure.New(title, axis(curves[0].seeds[0]), "")
+	p := figure.New(title, axis(curves[0].seeds[0]), name)
 	figure.AddLines(p, lines(curves, func(e Eval) float64 {
 		if v, ok := e.Scalars[name]; ok {
 			return float64(v)

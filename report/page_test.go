@@ -29,7 +29,7 @@ func runExample() RunPage {
 	for i := range evals {
 		evals[i].Job, evals[i].Images = result.Job, 1600
 	}
-	return RunPage{Result: result, Evals: evals, Start: "fine-tuned from a checkpoint", Split: Test, Confusion: &c,
+	return RunPage{Result: result, Evals: evals, From: "vit-pets", Split: Test, Confusion: &c,
 		Data:     []string{"cifar100-train: 50000 images"},
 		Settings: map[string]string{"model.width": "192", "epochs": "30"},
 		Mistakes: []Figure{{PNG: []byte("not really"), Title: "cat, predicted as ape"}},
@@ -64,7 +64,7 @@ func rendered(t *testing.T, p interface{ HTML(io.Writer) error }) (document stri
 func TestRunPage(t *testing.T) {
 	document, texts := rendered(t, runExample())
 	for _, want := range []string{"25 %", "2,712,345", "20 (2.5 epochs)", "1h2m5s", "6.25 →", "best, step 10",
-		"model.width"} {
+		"model.width", "vit-pets: cifar100-small on cifar100-train"} {
 		if !slices.Contains(texts, want) {
 			t.Errorf("no text %q", want)
 		}

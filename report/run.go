@@ -3,7 +3,6 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -20,7 +19,7 @@ type RunPage struct {
 	Result Result
 	Evals  []Eval // of the run; evaluations of other jobs are skipped
 
-	Start    string            // what the weights were before the first step; empty for "from scratch"
+	From     string            // name of the model that the run started from; empty for none
 	Data     []string          // one line for each dataset
 	Settings map[string]string // every field of the recipe, by name
 
@@ -37,9 +36,12 @@ const pageLines = 15
 // HTML writes the page: recipe, accuracy before and after, curves, learned scalars, mistakes, and every setting.
 func (r RunPage) HTML(w io.Writer) error {
 	r.Evals = slices.DeleteFunc(slices.Clone(r.Evals), func(e Eval) bool { return e.Job != r.Result.Job })
-	page := Page{Title: r.Result.Recipe + " on " + r.Result.Dataset, Failed: r.Result.Failed,
-		Lines: []string{fmt.Sprintf("position encoding %s, seed %d, %s", r.Result.Encoding, r.Result.Seed,
-			cmp.Or(r.Start, "from scratch"))}}
+	title, start := r.Result.Recipe+" on "+r.Result.Dataset, "from scratch"
+	if r.From != "" {
+		title, start = r.From+": "+title, "fine-tuned from "+r.From
+	}
+	page := Page{Title: title, Failed: r.Result.Failed, Lines: []string{fmt.Sprintf("position encoding %s, seed %d, %s",
+		r.Result.Encoding, r.Result.Seed, start)}}
 	add := func(content bool, s Section) {
 		if content {
 			page.Sections = append(page.Sections, s)
@@ -57,8 +59,8 @@ func (r RunPage) HTML(w io.Writer) error {
 		"on the training images with the augmentation and label smoothing of the recipe. Scalars of the position encoding " +
 		"are after softplus or another constraint."}})
 	if r.Confusion != nil {
-		matrix, err := NewFigure("confusion matrix", "Percentage of the images of each class, in its row, that were "+
-			"predicted as each other class, with the recall next to the name. The diagonal is drawn if there are no errors.",
+		matrix, err := NewFigure("confusion matrix", "Share of the images of each class, in its row, that were "+
+			"predicted as each class, with the recall next to the name. Colours are of the square root, to show few errors.",
 			r.Confusion.draw)
 		if err != nil {
 			return err

@@ -768,8 +768,8 @@ func TestServe_ATokenIsRequiredOnProtectedRoutes(t *testing.T) {
 	model := &fake{}
 	_, url, _ := start(t, model, Options{Token: secret})
 	for route, protected := range map[string]bool{"POST /v1/predict": true, "POST /v1/embeddings": true,
-		"POST /v1/attention": true, "GET /v1/model": true, "GET /v1/models": true, "GET /metrics": true, "GET /healthz": false, "GET /readyz": false,
-		"GET /": false, "GET /openapi.json": false} {
+		"POST /v1/attention": true, "GET /v1/model": true, "GET /v1/models": true,
+		"GET /metrics": true, "GET /healthz": false, "GET /readyz": false, "GET /": false, "GET /openapi.json": false} {
 		method, path, _ := strings.Cut(route, " ")
 		for _, token := range []string{"", "Bearer wrong", "Basic " + secret, "Bearer " + secret} {
 			response, _ := ask(t, method, url+path, bytes.NewReader(dot), "Authorization", token)
@@ -935,7 +935,8 @@ func TestModels_AreListedAsByOpenAI(t *testing.T) {
 	}
 	m := list[0].(map[string]any)
 	created, _ := m["created"].(float64)
-	if m["id"] != "fake" || m["object"] != "model" || m["owned_by"] == "" || time.Since(time.Unix(int64(created), 0)) > time.Hour {
+	if m["id"] != "fake" || m["object"] != "model" || m["owned_by"] == "" ||
+		time.Since(time.Unix(int64(created), 0)) > time.Hour {
 		t.Errorf("%s", raw)
 	}
 }

@@ -25,12 +25,12 @@ func (t *Table) Nearest(l *List, queries, k int) (page report.Page, err error) {
 			len(t.Images))
 	}
 	page.Title = "Nearest neighbours in " + t.Name
-	page.Lines = []string{fmt.Sprintf("%d images, features of width %d, nearest by cosine similarity",
-		len(t.Images), t.Width)}
 	shown := make([]int, min(queries, len(t.Images)))
 	for q := range shown {
 		shown[q] = q * len(t.Images) / len(shown)
 	}
+	page.Lines = []string{fmt.Sprintf("%d of %d images as queries, spread evenly; nearest by cosine similarity of features "+
+		"of width %d", len(shown), len(t.Images), t.Width)}
 	near := numeric.Nearest(t.rows(shown), t.Values, t.Width, k+1)
 	at := l.byFile()
 	show := func(row int, caption string) (report.Figure, error) {

@@ -335,7 +335,8 @@ func TestPredict_ReportsEachUnreadImageAndGoesOn(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got.Images) != n+1 ||
 		len(got.Images[n].Labels) != 4 || got.Images[n].Name != args[n+1] || got.Images[n].Labels[0].Label == "" ||
-		got.Images[n].Labels[0].Class == nil || got.Images[n].Labels[0].Probability < 0.25 || !strings.HasPrefix(got.Images[0].Error, "bad.png: ") {
+		got.Images[n].Labels[0].Class == nil || got.Images[n].Labels[0].Probability < 0.25 ||
+		!strings.HasPrefix(got.Images[0].Error, "bad.png: ") {
 		t.Errorf("%v: %.300s", err, out)
 	}
 	for _, name := range []string{"bad.png", "missing0:", "missing298:"} {

@@ -113,10 +113,65 @@ func TestLines_LegendLeavesRoomForThePlot(t *testing.T) {
 	if at.Dx() < 220 {
 		t.Errorf("the line and its entry are in %v", at)
 	}
-	for i, colour := range Palette { // of the last seven entries
+	for i, colour := range Palette { // of the last entries
 		at := ink(t, colour, func(w io.Writer) error { return Lines(w, "t", "x", "y", many) })
 		if at.Max.Y < 450 || at.Max.Y > 540-1 {
 			t.Errorf("the entries of colour %d of 540 rows are in %v", i, at)
+		}
+	}
+}
+
+// An encoding has its colour beside any others; names of none share no colour until all are taken.
+func TestColours_AreOfTheEncoding(t *testing.T) {
+	alone := map[string]int{}
+	for _, name := range encodings {
+		alone[name] = colours([]Line{{Name: name}})[name]
+	}
+	for _, names := range [][]string{{"hybrid", "wepe-v", "learned"}, {"wepe, 20%", "learned, 20%", "wepe, 100%", "none"},
+		{"rope-dinov3", "cpe", "alibi2d", "none", "sincos2d", "wepe-sphere", "fourier-v", "rope-mixed", "wepe-v", "wepe"},
+		{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"}} {
+		var lines []Line
+		for _, name := range slices.Concat(names, names) { // with their training loss
+			lines = append(lines, Line{Name: name})
+		}
+		got, seen := colours(lines), map[int]bool{}
+		for _, name := range names {
+			encoding, more, _ := strings.Cut(name, ",")
+			want, fixed := alone[encoding]
+			if place, has := got[name]; !has || seen[place] || fixed && more != " 100%" && place != want {
+				t.Errorf("%q of %q has place %d", name, names, place)
+			}
+			seen[got[name]] = true
+		}
+	}
+}
+
+// The longest name begins in the figure: the dots keep their room. Twice as long, it makes the figure wider.
+func TestDots_NamesAreWhole(t *testing.T) {
+	var widths []int
+	for _, name := range []string{"legendre-v", strings.Repeat("legendre-v, degree 3 ", 5)} {
+		at := ink(t, Palette[0], func(w io.Writer) error { return Dots(w, "", "x", []string{name}, [][]float64{{1, 2, 4}}) })
+		var file bytes.Buffer
+		if err := Dots(&file, "", "x", []string{name}, [][]float64{{1, 2, 4}}); err != nil {
+			t.Fatal(err)
+		}
+		size, err := png.DecodeConfig(&file)
+		if err != nil || at.Dx() < 300 {
+			t.Errorf("%q: dots in %v, %v", name, at, err)
+		}
+		widths = append(widths, size.Width)
+	}
+	if widths[1]-widths[0] < 600 {
+		t.Errorf("figures of %d pixels", widths)
+	}
+}
+
+// Colours rise with the square root of the values, to the same limit.
+func TestHeatMap_RootsShowSmallValues(t *testing.T) {
+	m := matrix{HeatMap{Values: [][]float64{{0, 0.5, 0.02}, {2, 3, math.NaN()}}, Limit: 2, Root: true}, 0}
+	for i, want := range []float64{2, 2, math.NaN(), 0, 1, 0.2} { // √(v·2), from the lower row
+		if got := m.Z(i%3, i/3); !(math.Abs(got-want) < 1e-12) && !(math.IsNaN(got) && math.IsNaN(want)) {
+			t.Errorf("cell %d: %g, want %g", i, got, want)
 		}
 	}
 }

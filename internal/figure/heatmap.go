@@ -31,6 +31,7 @@ type HeatMap struct {
 	// nonnegative, white at 0 to dark red at Limit. One that is not finite is 1.
 	Limit    float64
 	Positive bool
+	Root     bool // of nonnegative values the colours are of the square roots, which shows small ones beside Limit
 
 	Outlined *[2]int // row and column of a cell with a frame
 	Numbers  bool    // whether cells contain their values, in percent
@@ -81,7 +82,7 @@ func (h HeatMap) plot() (*plot.Plot, vg.Point) {
 	if h.Positive {
 		colors, bar, low = reds{}, reds{}, 0
 	}
-	cells := plotter.NewHeatMap(matrix{h.Values, low, h.Limit}, colors)
+	cells := plotter.NewHeatMap(matrix{h, low}, colors)
 	cells.Min, cells.Max, cells.NaN = low, h.Limit, notFinite
 
 	p := plot.New()
@@ -111,7 +112,11 @@ func (h HeatMap) plot() (*plot.Plot, vg.Point) {
 		for i, colour := range slices.Backward(plotter.PaletteThumbnailers(bar)) {
 			label := ""
 			if i%(barColours/2) == 0 {
-				label = strconv.FormatFloat(low+(h.Limit-low)*float64(i)/(barColours-1), 'g', 2, 64)
+				part := float64(i) / (barColours - 1)
+				if h.Root {
+					part *= part
+				}
+				label = strconv.FormatFloat(low+(h.Limit-low)*part, 'g', 2, 64)
 			}
 			p.Legend.Add(label, colour)
 		}
@@ -152,7 +157,7 @@ func (h HeatMap) numbers() *plotter.Labels {
 			}
 			style := plot.New().X.Tick.Label
 			style.XAlign, style.YAlign, style.Font.Variant, style.Font.Size = text.XCenter, text.YCenter, "Sans", 8
-			if v > 0.6*h.Limit {
+			if h.height(v) > 0.6*h.Limit {
 				style.Color = color.White
 			}
 			l.XYs = append(l.XYs, plotter.XY{X: float64(col), Y: float64(len(h.Values) - 1 - row)})
@@ -163,21 +168,29 @@ func (h HeatMap) numbers() *plotter.Labels {
 	return l
 }
 
-// matrix is a plotter.GridXYZ.
-type matrix struct {
-	values    [][]float64
-	low, high float64
+// height is the place of a value on the colour scale, whose end is Limit.
+func (h HeatMap) height(v float64) float64 {
+	if h.Root {
+		return math.Sqrt(v * h.Limit)
+	}
+	return v
 }
 
-func (m matrix) Dims() (c, r int) { return len(m.values[0]), len(m.values) }
+// matrix is a plotter.GridXYZ.
+type matrix struct {
+	HeatMap
+	low float64
+}
+
+func (m matrix) Dims() (c, r int) { return len(m.Values[0]), len(m.Values) }
 func (m matrix) X(c int) float64  { return float64(c) }
 func (m matrix) Y(r int) float64  { return float64(r) }
 func (m matrix) Z(c, r int) float64 {
-	v := m.values[len(m.values)-1-r][c]
+	v := m.height(m.Values[len(m.Values)-1-r][c])
 	if math.IsInf(v, 0) {
 		return math.NaN()
 	}
-	return max(m.low, min(m.high, v)) // NaN stays NaN
+	return max(m.low, min(m.Limit, v)) // NaN stays NaN
 }
 
 // mostTicks is the largest number of labels along an axis.

@@ -10,6 +10,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/plot"
@@ -27,7 +28,7 @@ const dotsPerInch = 120
 const Width, Height = 11 * vg.Inch, 4.5 * vg.Inch
 
 // Palette are the colours of Okabe and Ito (2008), which colour-blind readers can distinguish, without yellow, which is
-// too light for a line on white.
+// too light for a line on white, and then grey and two colours of Tol's muted scheme (2021).
 var Palette = []color.NRGBA{
 	{R: 0x00, G: 0x72, B: 0xb2, A: 0xff}, // blue
 	{R: 0xd5, G: 0x5e, B: 0x00, A: 0xff}, // vermillion
@@ -36,6 +37,42 @@ var Palette = []color.NRGBA{
 	{R: 0x40, G: 0x40, B: 0x40, A: 0xff}, // dark grey
 	{R: 0xe6, G: 0x9f, B: 0x00, A: 0xff}, // orange
 	{R: 0x56, G: 0xb4, B: 0xe9, A: 0xff}, // sky blue
+	{R: 0x99, G: 0x99, B: 0x99, A: 0xff}, // grey
+	{R: 0x88, G: 0x22, B: 0x55, A: 0xff}, // wine
+	{R: 0x99, G: 0x99, B: 0x33, A: 0xff}, // olive
+}
+
+// encodings have the colours of their places in Palette, in every plot.
+var encodings = []string{"learned", "rope-mixed", "wepe", "wepe-sphere", "fourier-v", "wepe-v", "sincos2d", "none",
+	"rope-dinov3"}
+
+// colours returns the places in Palette of lines, by name: an encoding, perhaps with more after a comma, has its own,
+// and other names take what the plot leaves, beside an encoding from the end. Further names have further places.
+func colours(lines []Line) map[string]int {
+	places, free := map[string]int{}, make([]int, len(Palette))
+	for i := range free {
+		free[i] = i
+	}
+	for _, l := range lines {
+		encoding, _, _ := strings.Cut(l.Name, ",")
+		own := slices.Index(encodings, encoding)
+		if at := slices.Index(free, own); at >= 0 {
+			places[l.Name], free = own, slices.Delete(free, at, at+1)
+		}
+	}
+	if len(places) > 0 {
+		slices.Reverse(free)
+	}
+	for _, l := range lines {
+		if _, has := places[l.Name]; !has {
+			place := len(places)
+			if len(free) > 0 {
+				place, free = free[0], free[1:]
+			}
+			places[l.Name] = place
+		}
+	}
+	return places
 }
 
 // Write writes plots in rows, their axes aligned, as a PNG of the given size.
@@ -179,15 +216,16 @@ func Lines(w io.Writer, title, xLabel, yLabel string, lines []Line) error {
 
 const longestLabel = 36 // letters
 
-// AddLines adds lines to a plot. Lines of one name share a colour and an entry of the legend; a colour comes again, in
-// dots, after all others. Single points are dots.
+// AddLines adds lines to a plot. Lines of one name share a colour and an entry of the legend; an encoding has its own
+// colour. A colour comes again, in dots, after all others. Single points are dots.
 func AddLines(p *plot.Plot, lines []Line) {
-	styles := map[string]draw.LineStyle{}
+	styles, places := map[string]draw.LineStyle{}, colours(lines)
 	for _, l := range lines { // bands first: they do not tint lines
 		style, named := styles[l.Name]
 		if !named {
-			style = draw.LineStyle{Color: Palette[len(styles)%len(Palette)], Width: vg.Points(1.8)}
-			if len(styles) >= len(Palette) {
+			place := places[l.Name]
+			style = draw.LineStyle{Color: Palette[place%len(Palette)], Width: vg.Points(1.8)}
+			if place >= len(Palette) {
 				style.Dashes = []vg.Length{vg.Points(2), vg.Points(2)}
 			}
 			styles[l.Name] = style
@@ -267,11 +305,14 @@ func finite(v float64) bool { return v-v == 0 }
 // Dots draws a line of dots for each name as a PNG, the first at the top, with a bar at their mean.
 func Dots(w io.Writer, title, xLabel string, lines []string, values [][]float64) error {
 	p := New(title, xLabel, "")
-	p.X.Tick.Marker, p.Y.Tick.Marker = ticks{}, names(lines, len(lines), true)
+	var labels plot.ConstantTicks
+	widest := vg.Length(0)
 	p.Y.Min, p.Y.Max = -0.5, float64(len(lines))-0.5
 	for i, value := range values {
-		dots, y := &plotter.Scatter{GlyphStyle: draw.GlyphStyle{Color: Palette[0], Radius: vg.Points(2.5),
-			Shape: draw.CircleGlyph{}}}, float64(len(lines)-1-i)
+		y := float64(len(lines) - 1 - i)
+		labels, widest = append(labels, plot.Tick{Value: y, Label: lines[i]}), max(widest, p.Y.Tick.Label.Width(lines[i]))
+		dots := &plotter.Scatter{GlyphStyle: draw.GlyphStyle{Color: Palette[0], Radius: vg.Points(2.5),
+			Shape: draw.CircleGlyph{}}}
 		for _, v := range value {
 			dots.XYs = append(dots.XYs, plotter.XY{X: v, Y: y})
 		}
@@ -279,7 +320,8 @@ func Dots(w io.Writer, title, xLabel string, lines []string, values [][]float64)
 		p.Add(dots, &plotter.Line{LineStyle: draw.LineStyle{Color: Palette[1], Width: vg.Points(2)},
 			XYs: plotter.XYs{{X: mean, Y: y - 0.35}, {X: mean, Y: y + 0.35}}})
 	}
-	return Write(w, Width/2, vg.Inch+vg.Length(len(lines))*vg.Points(18), [][]*plot.Plot{{p}})
+	p.X.Tick.Marker, p.Y.Tick.Marker = ticks{}, labels
+	return Write(w, 4*vg.Inch+widest, vg.Inch+vg.Length(len(lines))*vg.Points(18), [][]*plot.Plot{{p}})
 }
 
 // Cloud is a scatter plot, coloured by a value: from blue at the minimum to red at the maximum.

@@ -63,5 +63,5 @@ func dots(w io.Writer, results []report.Result) error {
 	for _, name := range names {
 		values = append(values, of[name])
 	}
-	return figure.Dots(w, "each seed (dot) and mean (bar)", "test top-1 accuracy (%)", names, values)
+	return figure.Dots(w, "each seed (dot) and mean (bar); + parameters added", "test top-1 accuracy (%)", names, values)
 }
