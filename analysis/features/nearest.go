@@ -29,8 +29,8 @@ func (t *Table) Nearest(l *List, queries, k int) (page report.Page, err error) {
 	for q := range shown {
 		shown[q] = q * len(t.Images) / len(shown)
 	}
-	page.Lines = []string{fmt.Sprintf("%d of %d images as queries, spread evenly; nearest by cosine similarity of features "+
-		"of width %d", len(shown), len(t.Images), t.Width)}
+	page.Lines = []string{fmt.Sprintf("%d of %d images as queries, spread evenly; nearest by cosine similarity of "+
+		"features of width %d", len(shown), len(t.Images), t.Width)}
 	near := numeric.Nearest(t.rows(shown), t.Values, t.Width, k+1)
 	at := l.byFile()
 	show := func(row int, caption string) (report.Figure, error) {
