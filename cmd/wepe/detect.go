@@ -174,7 +174,7 @@ func detectTrain() *cobra.Command {
 	f.Completion("recipe", detection.RecipeNames()...)
 	f.Positions(&o.positions, "encodings, separated by commas; default the recipe's")
 	f.Seeds(&o.seeds, "")
-	f.Settings(&o.set)
+	f.Settings(&o.set, detection.Recipe{})
 	o.objects.flags(f)
 	f.Int(&o.train, "train-scenes", 8000, 1, 1e6, "generated scenes to train on")
 	f.Int64Var(&o.seed, "seed", 0, "seed of weights and order; the first of --seeds")

@@ -92,7 +92,13 @@ var misspelt = map[string]string{
 	"predct": "predict", "detect trian": "train", "list recipe": "recipes", "train --recipe shape": "shapes",
 	"train --set eposhs=3": "epochs", "train --data shapes:were": "where", "export " + oldRun + " x --to tim": "timm",
 	"compare --study aspct": "aspect", "detect train --recipe scene": "scenes", "train --set foo=1": "",
-	"help trian": "train", "help detect predct": "predict", "completion bsh": "bash", "train --position sphere": "",
+	"help trian": "train", "help detect predct": "predict", "completion bsh": "bash", "train --position sphere": "wepe-sphere",
+	"train --position rope": "rope1d", "train --set lr=0.1": "learning_rate", "train --set dropout=0.1": "model.dropout",
+	"train --set heads=2": "model.num_heads", "train --set model.dropot=0.1": "model.dropout",
+	"train --lr0 1": "--lr?", "train --opt sgd": "--set optimizer.name=", "train --device cuda": "--backend xla:cuda",
+	"train --imgsz 64": "--size", "compare --imgsz 64": "--sizes", "export a --format onnx": "--to?",
+	"train --weight-decay 0.1": "--set optimizer.weight_decay=", "train --pretrained x": "MODEL",
+	"detect train --lr 0.1": "--set learning_rate=",
 	"train --set wepe_harmonic=2": "wepe_harmonics",
 }
 
@@ -104,7 +110,7 @@ var usage = map[string][]string{
 		"detect train --positions wepe,wepe"},
 	"now --checkpoint": {"eval x --data y --weights best"}, "now --positions": {"compare --position wepe",
 		"detect train --position wepe"}, "now --export-coco": {"detect train --write=x"},
-	"learning_rate": {"train --set learning_rate=nan"}, "size": {"train --size 32", "analyze --include-init --size 32x32",
+	"learning_rate": {"train --set learning_rate=nan"}, "size": {"train --size 32x", "analyze --include-init --size 32x32",
 		"train --size 24x24 --set augment.size=[32,32]"},
 	"learning_rate=nan": {"train --lr nan --set epochs=3", "compare --lr nan --set epochs=3"},
 	"batch_size":        {"train --batch-size 6 --set batch_size=7", "compare --set batch_size=7 --batch-size 6"},
@@ -160,7 +166,7 @@ func TestUsage_IsRefusedInOneLineThatNamesTheFlag(t *testing.T) {
 	for line, meant := range misspelt {
 		err := check(line, meant, 2)
 		if unknown := (*setting.UnknownError)(nil); meant != "" && errors.As(err, &unknown) &&
-			cli.Similar(unknown.Word, unknown.Names) != meant {
+			append(cli.Similar(unknown.Word, unknown.Names), "")[0] != meant {
 			t.Errorf("wepe %s: %v", line, err)
 		}
 	}

@@ -90,7 +90,7 @@ func (o *training) flags(f cli.Flags, prefix string, own func()) {
 			return nil
 		})
 	}
-	f.Settings(&o.set)
+	f.Settings(&o.set, finetune.Recipe{})
 	f.Int64Var(&o.seed, "seed", 0, "seed of weights, order and augmentation; the first of several")
 	f.Out(&o.out, "of results; default runs/"+prefix+"<recipe>-<dataset>")
 	f.Checkpoint(&o.checkpoint, "weights to test and, where MODEL is a run, to start from")

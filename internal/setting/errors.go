@@ -36,7 +36,7 @@ type UnknownError struct {
 // Error implements error.
 func (e *UnknownError) Error() string {
 	if len(e.Names) > 12 {
-		return fmt.Sprintf("unknown %s %q: none of %d names", e.What, e.Word, len(e.Names))
+		return fmt.Sprintf("unknown %s %q", e.What, e.Word)
 	}
 	return fmt.Sprintf("unknown %s %q: want one of %s", e.What, e.Word, strings.Join(e.Names, ", "))
 }

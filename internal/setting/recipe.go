@@ -34,7 +34,7 @@ func Set(recipe any, settings string, params []string) error {
 			}
 			value = string(quoted)
 		}
-		if err := set(recipe, strings.Split(key, "."), json.RawMessage(value)); err != nil {
+		if err := set(recipe, strings.Split(key, "."), json.RawMessage(value), params); err != nil {
 			return fmt.Errorf("setting %q: %w", strings.TrimSpace(setting), err)
 		}
 	}
@@ -69,7 +69,7 @@ func isHyperparameter(name string, params []string) bool {
 }
 
 // set sets one field of a recipe: decoding {"a": {"b": value}} changes no other field of a struct.
-func set(recipe any, path []string, value json.RawMessage) error {
+func set(recipe any, path []string, value json.RawMessage, params []string) error {
 	text := value
 	for _, name := range slices.Backward(path) {
 		encoded, err := json.Marshal(map[string]json.RawMessage{name: value})
@@ -89,11 +89,8 @@ func set(recipe any, path []string, value json.RawMessage) error {
 	case errors.As(err, &wrong):
 		return fmt.Errorf("%s is not %s", text, describeType(wrong.Type))
 	case err != nil: // an unknown field
-		names, _ := Fields(parent(recipe, path))
-		for i, name := range names { // of a struct once
-			names[i], _, _ = strings.Cut(name, ".")
-		}
-		return Unknown("setting", path[len(path)-1], slices.Compact(names))
+		names, _ := Fields(reflect.TypeOf(recipe).Elem())
+		return Unknown("setting", strings.Join(path, "."), append(names, params...))
 	}
 	return nil
 }
@@ -142,20 +139,6 @@ func describeType(t reflect.Type) string {
 		return "a string"
 	}
 	return "a group of settings: set each by NAME.KEY=VALUE"
-}
-
-// parent returns the type of the innermost struct on the path to a field.
-func parent(recipe any, path []string) reflect.Type {
-	of := reflect.TypeOf(recipe).Elem()
-	for _, name := range path[:len(path)-1] {
-		for field := range of.Fields() {
-			if field.Type.Kind() == reflect.Struct && JSONName(field) == name {
-				of = field.Type
-				break
-			}
-		}
-	}
-	return of
 }
 
 // JSONName returns the name of a field in JSON.

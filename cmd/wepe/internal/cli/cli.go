@@ -199,9 +199,9 @@ func known(err error) error {
 	if !errors.As(err, &unknown) {
 		return err
 	}
-	switch name := Similar(unknown.Word, unknown.Names); {
-	case name != "":
-		return fmt.Errorf("%w: did you mean %s?", err, name)
+	switch hint := didYouMean(Similar(unknown.Word, unknown.Names)); {
+	case hint != "":
+		return fmt.Errorf("%w: %s", err, hint)
 	case unknown.What == "setting" || unknown.What == "hyperparameter":
 		return fmt.Errorf("%w: wepe list settings prints all", err)
 	case len(unknown.Names) > 12:
@@ -214,18 +214,6 @@ func known(err error) error {
 var optionFlags = map[string]string{"Classes": "--classes N", "Architecture": "--architecture NAME",
 	"Grid or AssumeSquare": "--grid ROWSxCOLS, --assume-square", "Epsilon": "--epsilon 1e-6", "Headless": "--no-head"}
 
-// Similar returns the name that cobra suggests for a misspelt word, or "".
-func Similar(word string, names []string) string {
-	c := &cobra.Command{SuggestionsMinimumDistance: 2}
-	for _, name := range names {
-		c.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
-	}
-	if similar := c.SuggestionsFor(word); len(similar) > 0 {
-		return similar[0]
-	}
-	return ""
-}
-
 // wrongCount matches cobra's errors about missing or superfluous arguments.
 var wrongCount = regexp.MustCompile(`^(accepts .*|requires at least .*)arg\(s\)|^required flag\(s\)`)
 
@@ -235,13 +223,13 @@ var renamed = map[string]string{"check": "verify-images", "completions": "num-sh
 	"subsets": "resample-images", "variants": "filter", "weights": "checkpoint", "what": "analyses",
 	"window": "batch-timeout", "write": "export-coco"}
 
-// flagError names the new name of a renamed flag, and suggests a flag for a misspelt one.
+// flagError names the new name of a renamed flag, and suggests a flag or a setting for an unknown one.
 func flagError(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
 		return Usage(err)
 	}
-	var names []string
+	var names, hints []string
 	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	word := "--" + unknown.GetSpecifiedName()
 	if unknown.GetSpecifiedShortnames() != "" {
@@ -251,8 +239,26 @@ func flagError(c *cobra.Command, err error) error {
 	if name := renamed[unknown.GetSpecifiedName()]; slices.Contains(names, name) {
 		return Usagef("%s is now --%s", word, name)
 	}
-	if name := Similar(unknown.GetSpecifiedName(), names); name != "" {
-		return Usagef("unknown flag %s: did you mean --%s?", word, name)
+	flags := len(names)
+	for name := range strings.FieldsSeq(c.Annotations[settable]) {
+		if !slices.Contains(names[:flags], name) {
+			names = append(names, name)
+		}
+	}
+	if strings.Contains(c.Use, "MODEL") {
+		names = append(names, argument)
+	}
+	for _, name := range Similar(unknown.GetSpecifiedName(), names) {
+		switch {
+		case slices.Contains(names[flags:], name) && name != argument:
+			name = "--set " + name + "=X"
+		case name != argument:
+			name = "--" + name
+		}
+		hints = append(hints, name)
+	}
+	if hint := didYouMean(hints); hint != "" {
+		return Usagef("unknown flag %s: %s", word, hint)
 	}
 	return Usagef("unknown flag %s: %s --help lists the flags", word, c.CommandPath())
 }

@@ -5,6 +5,7 @@ package cli
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -90,17 +91,20 @@ func (f Flags) Backend(value *string) {
 
 // Size adds --size.
 func (f Flags) Size(value *[2]int) {
-	f.Func("size", "image size of the model, `HxW` in pixels; default its own", func(text string) (err error) {
+	f.Func("size", "image size of the model, `HxW` in pixels, or N for NxN; default its own", func(text string) (err error) {
 		*value, err = parseSize(text)
 		return err
 	})
 }
 
-// parseSize reads a height and a width, "24x32".
+// parseSize reads a height and a width, "24x32", or the side of a square, "24".
 func parseSize(text string) (size [2]int, err error) {
+	if !strings.Contains(text, "x") {
+		text += "x" + text
+	}
 	_, err = fmt.Sscanf(text, "%dx%d", &size[0], &size[1])
 	if err != nil || min(size[0], size[1]) < 1 || text != fmt.Sprintf("%dx%d", size[0], size[1]) {
-		return size, fmt.Errorf("size %q: want HEIGHTxWIDTH, as 224x224", text)
+		return size, fmt.Errorf("size %q: want HEIGHTxWIDTH, as 224x224, or the side of a square", text)
 	}
 	return size, nil
 }
@@ -152,8 +156,13 @@ func (f Flags) TestTime(value *string) {
 		"none", "flip")
 }
 
-// Settings adds --set.
-func (f Flags) Settings(value *[]string) {
+// settable is the annotation of a command that has --set: the names of its settings.
+const settable = "settable"
+
+// Settings adds --set for the settings of a recipe.
+func (f Flags) Settings(value *[]string, recipe any) {
+	names, _ := setting.Fields(reflect.TypeOf(recipe))
+	f.command.Annotations[settable] = strings.Join(names, " ")
 	f.Func("set", "recipe setting, `KEY=VALUE`, as learning_rate=0.001 (wepe list settings); repeatable",
 		func(text string) error {
 			*value = append(*value, text)
@@ -209,9 +218,6 @@ func (b bounded) Set(text string) error {
 func (f Flags) Import(o *checkpoints.Hints) {
 	f.Section("What the files of a model lack")
 	f.Func("grid", "rows and columns of the position table, `RxC`", func(text string) (err error) {
-		if !strings.Contains(text, "x") { // the side of a square
-			text += "x" + text
-		}
 		o.Grid, err = parseSize(text)
 		return err
 	})

@@ -127,7 +127,8 @@ func Open(ctx context.Context, spec string, o Options) (*Dataset, error) {
 	case kind == "coco" && rest != "":
 		return nil, cli.Usagef("--data %s is for wepe detect train", spec)
 	case notFound != nil:
-		return nil, fmt.Errorf("--data %s: %w%s: want %s", spec, fs.ErrNotExist, meant(kind), cli.DataForms)
+		hint := cli.Hint(kind, []string{"shapes", "cifar100:", "vtab:"})
+		return nil, fmt.Errorf("--data %s: %w%s: want %s", spec, fs.ErrNotExist, hint, cli.DataForms)
 	case !info.IsDir():
 		return nil, fmt.Errorf("--data %s is a file: want %s", spec, cli.DataForms)
 	default:
@@ -147,13 +148,6 @@ func Open(ctx context.Context, spec string, o Options) (*Dataset, error) {
 		return nil, cli.Usagef("--stream is for images in files, --data %s is in memory", spec)
 	}
 	return d, nil
-}
-
-func meant(kind string) string {
-	if name := cli.Similar(kind, []string{"shapes", "cifar100:", "vtab:"}); name != "" {
-		return ", did you mean " + name + "?"
-	}
-	return ""
 }
 
 func (d *Dataset) openShapes(task string) error {
