@@ -22,7 +22,7 @@ ARGS ?=
 
 .PHONY: help
 help: ## list the targets
-	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 .PHONY: run
 run: ## compare six encodings on generated shapes; ARGS="-seeds 3 ..." adds flags

@@ -136,7 +136,7 @@ func (m machine) unknown(name string) error {
 	hint := ""
 	switch name {
 	case "onnx", "onnxruntime":
-		hint = "; onnx needs linux/amd64 and -tags=onnx"
+		hint = "; onnx needs a build with -tags=onnx, on linux/amd64"
 	case "cuda", "cpu":
 		hint = ": did you mean xla:" + name + "?"
 	case "xla", "stablehlo", "hlo", "shlo":

@@ -188,7 +188,8 @@ func (e *export) explain(err error, params map[string]any) error {
 			"compare the logits", e.Format, strings.Join(possible, " or "), e.config.Epsilon), "Epsilon"}
 	}
 	if last.Folded() == "" {
-		return errors.WithMessagef(err, "position %q acts inside the blocks, and no table can take its place", e.encoded)
+		return errors.Errorf("choose onnx or native: position %q acts inside the blocks, and no table of %s can take its place",
+			e.encoded, e.Format)
 	}
 	return err
 }
@@ -247,7 +248,7 @@ type exportFile struct {
 
 // contents returns the files of the directory.
 func (e *export) contents() ([]exportFile, error) {
-	weights := exportFile{"model.onnx", e.writeONNX, e.checkONNX}
+	weights := exportFile{graphName, e.writeONNX, e.checkONNX}
 	if e.Format != formatONNX {
 		out, err := e.tensors()
 		if err != nil {

@@ -100,7 +100,7 @@ func rounding(s, there preprocess.Settings) string {
 	}
 	if moved {
 		parts = append(parts, "a crop at half a pixel is rounded otherwise: it can start one pixel before or "+
-			"after (in 11 of 91 photographs, probabilities moved by up to .022; the format native keeps it)")
+			"after (probabilities of one ViT moved by up to .022 in 11 of 91 photographs; the format native keeps it)")
 	}
 	if parts == nil {
 		return ""

@@ -8,12 +8,14 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/wepe-go/wepe/internal/printable"
 	"github.com/wepe-go/wepe/vit"
 )
+
+// graphName is the file of an export to ONNX.
+const graphName = "model.onnx"
 
 // formatCheckpoint is the format that Inspect reports for checkpoints written by [Saver].
 const formatCheckpoint = "checkpoint"
@@ -31,6 +33,8 @@ type Info struct {
 	Refused string         `json:"refused,omitempty"` // why Import fails with these options
 
 	PreprocessError string `json:"preprocess_error,omitempty"` // as of Imported
+
+	others []string // names of the tensors that an import leaves, as the state of an optimizer
 }
 
 // tensorInfo is one tensor of a file.
@@ -44,7 +48,7 @@ type tensorInfo struct {
 // a directory of checkpoints, with the same options. It reads only headers, but verifies the SHA-256 of a checkpoint.
 func Inspect(path string, options ImportOptions) (*Info, error) {
 	graph := path
-	if inside := filepath.Join(path, "model.onnx"); fileExists(inside) {
+	if inside := filepath.Join(path, graphName); fileExists(inside) {
 		graph = inside
 	}
 	if filepath.Ext(graph) == ".onnx" {
@@ -87,7 +91,7 @@ func Inspect(path string, options ImportOptions) (*Info, error) {
 		}
 	}
 	if err == nil {
-		_, _, err = w.match(found, false)
+		_, info.others, err = w.match(found, false)
 	}
 	if err == nil {
 		m := Imported{Config: found.config}
@@ -101,10 +105,13 @@ func Inspect(path string, options ImportOptions) (*Info, error) {
 	return info, nil
 }
 
-// numbers returns how many numbers of each type the tensors hold.
+// numbers returns how many numbers of each type the model's tensors hold.
 func (i *Info) numbers() map[string]int {
 	numbers := map[string]int{}
 	for _, t := range i.Tensors {
+		if slices.Contains(i.others, t.Name) {
+			continue
+		}
 		n := 1
 		for _, dim := range t.Shape {
 			n *= dim
@@ -126,20 +133,16 @@ func (i *Info) String() string {
 		line("step", "%d", i.Step)
 	}
 	if c := i.Config; c.Width > 0 {
-		heads, grid := "an unknown number of", "an unknown grid"
+		heads, grid := "an unknown number of heads", "an unknown grid"
 		if c.Heads > 0 {
-			heads = strconv.Itoa(c.Heads)
+			heads = printable.Count(c.Heads, "head")
 		}
-		line("model", "ViT of width %d, depth %d, %s heads, MLP %d, patches of %d, %d channels, epsilon %g", c.Width, c.Depth,
+		line("model", "ViT of width %d, depth %d, %s, MLP %d, patches of %d, %d channels, epsilon %g", c.Width, c.Depth,
 			heads, c.MLPDim, c.PatchSize, c.Channels, c.Epsilon)
 		if c.PatchSize > 0 && c.ImageRows > 0 {
-			grid = fmt.Sprintf("a grid of %s for images of %dx%d", gridSize{c.Rows(), c.Cols()}, c.ImageRows, c.ImageCols)
+			grid = fmt.Sprintf("a grid of %d×%d for images of %d×%d", c.Rows(), c.Cols(), c.ImageRows, c.ImageCols)
 		}
-		tokens := "tokens"
-		if c.Prefix() == 1 {
-			tokens = "token"
-		}
-		line("positions", "%s, %d prefix %s, %s", c.Position, c.Prefix(), tokens, grid)
+		line("positions", "%s, %s, %s", c.Position, printable.Count(c.Prefix(), "prefix token"), grid)
 		if options := optionsOf(c); len(options) > 0 {
 			line("options", "%s", strings.Join(options, ", "))
 		}
@@ -163,7 +166,7 @@ func (i *Info) String() string {
 		line("parameters", "%d %s", numbers[dtype], dtype)
 	}
 	if i.Format != formatONNX {
-		line("tensors", "%d", len(i.Tensors))
+		line("tensors", "%d, %d of them the model's", len(i.Tensors), len(i.Tensors)-len(i.others))
 	}
 	for _, note := range i.Notes {
 		line("note", "%s", note)

@@ -84,6 +84,10 @@ func (w *weights) open(which string) (err error) {
 			return err
 		}
 	}
+	if filepath.Ext(file) == ".onnx" {
+		return errors.Errorf("checkpoints: %s is an ONNX file, which has no weights to open: use the model that it was exported "+
+			"from; wepe verify MODEL %[1]s compares them", file)
+	}
 	w.dir = filepath.Dir(file)
 	if strings.HasSuffix(file, indexSuffix) {
 		return w.addShards(file)
@@ -107,6 +111,9 @@ func weightsIn(dir string) (string, error) {
 		if filepath.Ext(entry.Name()) == ".npz" {
 			found = append(found, entry.Name())
 		}
+	}
+	if graph := filepath.Join(dir, graphName); len(found) == 0 && fileExists(graph) {
+		return graph, nil // its reader says what it is
 	}
 	if len(found) == 0 {
 		return "", errors.Errorf("checkpoints: %s contains no run and no weights: want %s, %s or an .npz file (pickles such "+

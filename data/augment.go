@@ -29,7 +29,7 @@ type Augment struct {
 	// Size is the height and width of the output; zero keeps the dataset's. The resize is bilinear, anti-aliased when
 	// shrinking as in Pillow and torchvision.
 	Size [2]int `json:"size,omitzero"`
-	// Pad > 0 takes a random crop of the image's own size from the image with Pad black pixels around it:
+	// Pad is the black pixels around an image, of which a random crop of its own size is taken, 0 for no crop:
 	// torchvision's RandomCrop(32, padding=4).
 	Pad int `json:"pad,omitzero"`
 	// CropScale is the smallest and largest share of the area that a random resized crop keeps (torchvision's
@@ -65,9 +65,11 @@ type Augment struct {
 	// Cutout is the side, in output pixels, of one square set to 0 after normalization; its centre is uniform over the
 	// output, so that it may be cut by the border (DeVries and Taylor 2017).
 	Cutout int `json:"cutout,omitzero"`
-	// MixupAlpha > 0 blends each image with a partner of the batch, one λ ~ Beta(α, α) a batch (Zhang et al. 2018).
+	// MixupAlpha is α of mixup, 0 for none: each image is blended with a partner of the batch, by one λ ~ Beta(α, α) a
+	// batch (Zhang et al. 2018).
 	MixupAlpha float64 `json:"mixup_alpha,omitzero"`
-	// CutmixAlpha > 0 pastes one box of the partner, the same for the batch, of area 1-λ (Yun et al. 2019).
+	// CutmixAlpha is α of cutmix, 0 for none: one box of the partner, the same for the batch, of area 1-λ, is pasted (Yun
+	// et al. 2019).
 	CutmixAlpha float64 `json:"cutmix_alpha,omitzero"`
 	// MixProb is the probability that a batch is mixed; zero means 1.
 	MixProb float64 `json:"mix_prob,omitzero"`

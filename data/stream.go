@@ -145,6 +145,9 @@ func (s *stream) check(ctx context.Context, full bool) error {
 		if err != nil {
 			err = s.Exclude(row, err)
 		}
+		if err != nil && s.damaged[row] { // it was one too many
+			return err
+		}
 		if err != nil {
 			lines = append(lines, strings.TrimPrefix(err.Error(), "data: "))
 		}

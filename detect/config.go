@@ -20,12 +20,12 @@ var _ = setting.Describe(configCode)
 // ViTDet with Mask R-CNN. Backbone.Classes is the number of classes of objects.
 type Config struct {
 	Backbone Backbone `json:"backbone"`
-	Channels int      `json:"channels"` // of the maps of the pyramid, default 256
+	Channels int      `json:"channels"` // channels of the maps of the pyramid, default 256
 	RPN      RPN      `json:"rpn"`
 	ROI      ROI      `json:"roi"`
 
-	Mean [3]float64 `json:"mean"` // of the pixels 0…1 per channel, for normalization; default ImageNet's
-	Std  [3]float64 `json:"std"`  // of the pixels, in the same way; default ImageNet's
+	Mean [3]float64 `json:"mean"` // mean of the pixels 0…1 per channel, for normalization; default ImageNet's
+	Std  [3]float64 `json:"std"`  // standard deviation of the pixels, in the same way; default ImageNet's
 }
 
 // Counts are numbers of boxes in training and inference.
@@ -55,7 +55,7 @@ type RPN struct {
 type ROI struct {
 	Samples  int     `json:"samples"`  // proposals of an image in the losses, default 512
 	Positive float64 `json:"positive"` // maximum share of objects among them, default ¼
-	Stages   []Stage `json:"stages"`   // default the first of cascadeStages, IoU 0.5 and weights 10, 10, 5, 5
+	Stages   []Stage `json:"stages"`   // as {"iou": 0.5, "weights": [10, 10, 5, 5]}, the default
 
 	Size     int   `json:"size"`               // a box is pooled to Size² cells, default 7
 	Convs    []int `json:"convs"`              // channels of the 3×3 convolutions of the box head, default 4 of 256

@@ -32,7 +32,7 @@ var _ = setting.Describe(recipeCode)
 // Recipe describes a training except the data, the seed and the machine. It is saved with every checkpoint and every
 // row. Resolve sets zero fields.
 type Recipe struct {
-	Name string `json:"name"` // of the recipe, in rows and directories
+	Name string `json:"name"` // name of the recipe, in rows and directories
 
 	// Architecture is the network, with the sizes of Model: "" for the ViT, or DHVT.
 	Architecture string `json:"architecture,omitempty"`
@@ -46,12 +46,12 @@ type Recipe struct {
 	BatchSize      int `json:"batch_size"`       // images per optimizer step; an epoch drops an incomplete batch
 	GradAccumSteps int `json:"grad_accum_steps"` // micro-batches per batch, to save memory: a divisor of BatchSize
 
-	LearningRate   float64          `json:"learning_rate"`          // the highest, at the end of warm-up
-	WarmupEpochs   float64          `json:"warmup_epochs"`          // of linear warm-up; then half a cosine to 0
+	LearningRate   float64          `json:"learning_rate"`          // the highest one, at the end of warm-up
+	WarmupEpochs   float64          `json:"warmup_epochs"`          // epochs of linear warm-up; then half a cosine to 0
 	WarmupSteps    int              `json:"warmup_steps,omitempty"` // steps of warm-up if Steps is set
 	Optimizer      engine.Optimizer `json:"optimizer"`
 	Freeze         string           `json:"freeze,omitempty"` // groups that are not trained, as "backbone,position,gate"
-	LabelSmoothing float64          `json:"label_smoothing"`  // label smoothing: share of the target of all classes
+	LabelSmoothing float64          `json:"label_smoothing"`  // share of the target of all classes
 	Loss           string           `json:"loss,omitempty"`   // "" for the cross-entropy, "bce" for a binary one by class
 	// ClassWeights scales the cross-entropy by class: "balanced", n/(classes·n_c) if n_c of the n training images are of
 	// class c, or a number for each class, as "1,2.5,1"; "" for none.

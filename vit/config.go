@@ -39,9 +39,9 @@ const (
 
 // Config describes a model. It is saved with every checkpoint; a zero field means the default named beside it.
 type Config struct {
-	ImageRows int `json:"image_rows"` // height of the images, pixels
-	ImageCols int `json:"image_cols"` // width of the images, pixels
-	Channels  int `json:"channels"`   // of the images, default 3
+	ImageRows int `json:"image_rows"` // height of the images, pixels; 0 in a recipe: of those in training
+	ImageCols int `json:"image_cols"` // width of the images, pixels; 0 as of ImageRows
+	Channels  int `json:"channels"`   // channels of an image, default 3
 	PatchSize int `json:"patch_size"` // side of a patch, pixels; divides ImageRows and ImageCols
 
 	Width  int `json:"width"`     // length of a token
@@ -49,17 +49,17 @@ type Config struct {
 	Heads  int `json:"num_heads"` // attention heads; divides Width
 	MLPDim int `json:"mlp_dim"`   // hidden units of a block's MLP, default 4·Width
 
-	Classes int `json:"classes"` // outputs of the head
+	Classes int `json:"classes"` // outputs of the head; 0 in a recipe: the classes of the data
 
 	// Pool is how the tokens of the last block become one vector per image: "class" (default) the class token (ViT, DeiT),
 	// "mean" the mean of the patch tokens (big_vision "gap"), "map" one query that attends to the patch tokens, before an
 	// MLP (big_vision "MAP", SigLIP), "class+mean" both concatenated, [2·width] (DINOv2), or "class+register" class token
 	// and first register, [2·width]: the distillation token of DeiT (https://arxiv.org/abs/2012.12877).
 	Pool     string `json:"pool"`
-	Position string `json:"position"` // encoding by name (wepe list positions), or A+B; default "wepe"
+	Position string `json:"position"` // encoding by name (wepe list positions), or A+B; default "wepe", of wepe train "wepe-v"
 
 	PatchNorm bool    `json:"patch_norm,omitempty"` // LayerNorm on the patch tokens, as in the WePE release
-	Epsilon   float64 `json:"epsilon"`              // of every LayerNorm, default 1e-6 (ViT); the WePE release uses 1e-5
+	Epsilon   float64 `json:"epsilon"`              // ε of every LayerNorm, default 1e-6 (ViT); the WePE release uses 1e-5
 
 	ClassToken  bool `json:"class_token,omitempty"`    // adds a class token with pool "mean" or "map"
 	PoolPrefix  bool `json:"pool_prefix,omitempty"`    // pools "mean" and "map" take class token and registers too
@@ -77,20 +77,20 @@ type Config struct {
 
 	RegisterPositions bool    `json:"register_positions,omitempty"` // registers have positions, as the class token
 	PatchPositions    bool    `json:"patch_positions,omitempty"`    // positions are added to patches alone
-	LayerScale        float64 `json:"layer_scale,omitempty"`        // initial LayerScale of each branch; 0 for none
+	LayerScale        float64 `json:"layer_scale,omitempty"`        // initial scale of each branch; 0 for none
 
 	// QKVBias is which of query, key and value have a bias: "" all (ViT), "qv" query and value (DINOv3, BEiT; a key bias
 	// cancels in the softmax) or "none".
 	QKVBias string `json:"qkv_bias,omitempty"`
-	// Activation of the MLP without SwiGLU: "" x·Φ(x), "gelu_tanh" ½x·(1 + tanh(√(2/π)·(x + .044715x³))) (SigLIP) or
+	// Activation is the function in the MLP without SwiGLU: "" x·Φ(x), "gelu_tanh" ½x·(1 + tanh(√(2/π)·(x + .044715x³))) (SigLIP) or
 	// "quick_gelu" x·σ(1.702x) (OpenAI's CLIP).
 	Activation string `json:"activation,omitempty"`
 	// FinalNorm is where the last norm is: "" on all tokens, before the pooling (ViT), "pooled" on the pooled vector
 	// (timm's fc_norm: MAE, BEiT) or "none".
 	FinalNorm string `json:"final_norm,omitempty"`
 
-	Dropout          float64 `json:"dropout,omitempty"`           // on the tokens that enter block 0 and twice in each MLP
-	AttentionDropout float64 `json:"attention_dropout,omitempty"` // on the attention weights
+	Dropout          float64 `json:"dropout,omitempty"`           // rate on the tokens that enter block 0, twice in each MLP
+	AttentionDropout float64 `json:"attention_dropout,omitempty"` // rate on the attention weights
 	DropPath         float64 `json:"drop_path,omitempty"`         // rate of the last block n-1; block i has i/(n-1) of it
 
 	// Init is the scheme of the initial weights, on which results from scratch depend (timm issue 1477). "timm" (default)

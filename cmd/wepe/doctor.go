@@ -48,7 +48,7 @@ func doctor() *cobra.Command {
 			for _, k := range checks {
 				mark := "ok"
 				if !k.OK {
-					mark = "--"
+					mark = "no"
 				}
 				out.Printf("%-2s  %-12s %s\n", mark, k.Name, k.Detail)
 				if k.Remedy != "" {
@@ -66,9 +66,9 @@ func doctor() *cobra.Command {
 
 // installed are the backends and the command that installs each.
 var installed = []struct{ config, remedy string }{
-	{"xla:cuda", "install a CUDA PJRT plugin: docs/backends.md"},
+	{"xla:cuda", "install a CUDA PJRT plugin"},
 	{"xla:cpu", "make xla"},
-	{"onnx:cpu", "make onnxruntime, and build with -tags=onnx"},
+	{"onnx:cpu", "make onnxruntime"},
 	{"go", ""},
 }
 

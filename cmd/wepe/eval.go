@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"strconv"
 
 	"github.com/janpfeifer/must"
@@ -10,7 +11,9 @@ import (
 
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/dataset"
+	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/printable"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -36,10 +39,15 @@ func evaluate() *cobra.Command {
 		defer done()
 		d.Describe(m.Recipe.ValFraction)
 		must.M(mirrored(m, tta))
-		set, split := must.M2(d.Split(c.Context(), split, m))
-		if _, warning := must.M2(m.Labelled(set.Describe())); warning != "" {
-			cli.Line("warning: " + warning)
+		_, warning, err := m.Labelled(&data.Info{Name: d.Name, Classes: d.Classes}) // before the images are read
+		if err != nil {
+			return fmt.Errorf("%w; to train it on this data: wepe train %s --data %s", err, printable.Shell(args[0]),
+				printable.Shell(from))
 		}
+		if warning != "" {
+			cli.Field("warning", "%s", warning)
+		}
+		set, split := must.M2(d.Split(c.Context(), split, m))
 		metrics, confusion := must.M2(m.EvaluateWithConfusion(set))
 		return cli.Answer(c, asJSON, map[string]any{"model": args[0], "weights": m.Source.String(),
 			"sha256": m.Source.SHA256, "size": [2]int{m.Recipe.Model.ImageRows, m.Recipe.Model.ImageCols}, "tta": tta,

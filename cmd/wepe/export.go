@@ -156,7 +156,7 @@ func (o *exporting) write(out cli.Printer, b compute.Backend, m *checkpoints.Imp
 		store, config = must.M2(config.Fold(b, store.Scope("/vit")))
 	}
 	lines, err := checkpoints.Export(dir, b, store.Scope("/vit"), config, o.options)
-	for _, line := range append(m.Report, lines...) {
+	for _, line := range append(m.Report[1:], lines...) {
 		out.Printf("%s\n", line)
 	}
 	return err

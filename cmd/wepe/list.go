@@ -5,12 +5,15 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/gomlx/gomlx/support/exceptions"
 	"github.com/janpfeifer/must"
+	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
 	"github.com/wepe-go/wepe/analysis"
@@ -18,6 +21,7 @@ import (
 	"github.com/wepe-go/wepe/cmd/wepe/internal/dataset"
 	detection "github.com/wepe-go/wepe/detect"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/printable"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/study"
 	"github.com/wepe-go/wepe/vit"
@@ -29,6 +33,8 @@ type entry struct {
 	Name  string `json:"name"`
 	Value string `json:"value,omitempty"` // in a recipe
 	About string `json:"about"`
+
+	group string // of settings, the heading above them
 }
 
 // lists are the lists of wepe list.
@@ -55,7 +61,7 @@ func list() *cobra.Command {
 		f.JSON(&asJSON)
 		if l.name == "settings" {
 			f.StringVar(&recipe, "recipe", "", "list the values of this recipe")
-			f.Completion("recipe", append(finetune.RecipeNames(), detection.RecipeNames()...)...)
+			f.Completion("recipe", slices.Concat(finetune.RecipeNames(), detection.RecipeNames(), []string{fineTuning})...)
 		}
 		c.RunE = func(c *cobra.Command, _ []string) (err error) {
 			entries := l.entries()
@@ -74,30 +80,80 @@ func printEntries(out cli.Printer, entries []entry) {
 	for _, e := range entries {
 		name, value = max(name, len(e.Name)), max(value, len(e.Value))
 	}
+	group := ""
 	for _, e := range entries {
-		if value > 0 {
-			e.About = fmt.Sprintf("%-*s  %s", value, e.Value, e.About)
+		if e.group != group {
+			group = e.group
+			out.Printf("%s:\n", group)
 		}
-		out.Printf("%-*s  %s\n", name, e.Name, e.About)
+		begin := fmt.Sprintf("%-*s  ", name, e.Name)
+		if value > 0 {
+			begin += fmt.Sprintf("%-*s  ", value, e.Value)
+		}
+		lines := []string{e.About}
+		if isatty.IsTerminal(os.Stdout.Fd()) { // a pipe has one line of each
+			lines = wrapped(e.About, max(30, 120-utf8.RuneCountInString(begin)))
+		}
+		for _, line := range lines {
+			out.Printf("%s%s\n", begin, line)
+			begin = strings.Repeat(" ", utf8.RuneCountInString(begin))
+		}
 	}
 }
 
-// valuesOf returns the settings that a recipe has, with their values.
+// wrapped divides a text into lines of at most a width, as the help is.
+func wrapped(text string, width int) (lines []string) {
+	for word := range strings.FieldsSeq(text) {
+		last := len(lines) - 1
+		if last >= 0 && utf8.RuneCountInString(lines[last]+word) < width {
+			lines[last] += " " + word
+		} else {
+			lines = append(lines, word)
+		}
+	}
+	return lines
+}
+
+// valuesOf returns the settings that a recipe has, with their values, and says which of them the data decide.
 func valuesOf(name string, settings []entry) (all []entry, err error) {
+	var r finetune.Recipe
+	var others []finetune.Recipe // the same recipe for other data
 	var recipe any
-	if slices.Contains(detection.RecipeNames(), name) {
+	decided := "by the number of images, here of 600; " // photos
+	usual, _ := vit.Variant("B/16")
+	switch {
+	case slices.Contains(detection.RecipeNames(), name):
 		var r detection.Recipe
 		r, err = detection.RecipeByName(name)
 		recipe, _ = r.Resolve() // its classes come from the data
-	} else {
-		var r finetune.Recipe
-		if r, err = finetune.RecipeByName(name); r.Model.Width > 0 {
-			r.Model.Position = cmp.Or(r.Model.Position, fromScratch)
+	case name == fineTuning:
+		usual.Position = "learned"
+		r = finetune.FineTuning(usual, finetune.ManyImages)
+		others = []finetune.Recipe{finetune.FineTuning(vit.Config{Width: 1}, 1), finetune.FineTuning(usual, 2000)}
+		decided = fmt.Sprintf("by MODEL and the number of images, here of ViT-B/16 and %s; ",
+			printable.Thousands(finetune.ManyImages))
+	default:
+		r, err = finetune.RecipeByName(name)
+		if name == finetune.PhotosName {
+			others = []finetune.Recipe{finetune.Photos(1), finetune.Photos(2000)}
 		}
-		recipe, _ = r.Resolve() // that of a pretrained model has none
 	}
 	if err != nil {
 		return nil, cli.Usage(err)
+	}
+	varies := map[string]bool{}
+	for _, other := range others {
+		was, _ := setting.Values(r)
+		is, _ := setting.Values(other)
+		for key := range was {
+			varies[key] = varies[key] || was[key] != is[key]
+		}
+	}
+	if recipe == nil {
+		if r.Model.Width > 0 {
+			r.Model.Position = cmp.Or(r.Model.Position, fromScratch)
+		}
+		recipe, _ = r.Resolve() // that of a pretrained model has none
 	}
 	values, err := setting.Values(recipe)
 	for _, e := range settings {
@@ -105,8 +161,10 @@ func valuesOf(name string, settings []entry) (all []entry, err error) {
 		if !ok {
 			value, ok = values["params."+e.Name]
 		}
-		if ok {
-			e.Value = value
+		if varies[e.Name] {
+			e.About = decided + e.About
+		}
+		if e.Value = value; ok {
 			all = append(all, e)
 		}
 	}
@@ -194,8 +252,14 @@ func listSettings() (all []entry) {
 			all = append(all, e)
 		}
 	}
+	slices.SortStableFunc(all, func(a, b entry) int {
+		return cmp.Compare(slices.Index(groups, a.group), slices.Index(groups, b.group))
+	})
 	return append(all, listHyperparameters()...)
 }
+
+// groups are the groups of settings except those of encodings, in order.
+var groups = []string{"recipe", "model", "optimizer", "augment", "detector", "scale_jitter"}
 
 // settingsOf describes the settings of a recipe: meaning, type, and the value where no recipe sets one.
 func settingsOf(recipe, defaults any, who string) (all []entry) {
@@ -206,7 +270,11 @@ func settingsOf(recipe, defaults any, who string) (all []entry) {
 		if value := filled[name]; value != set[name] && !strings.Contains(about[i], "default") {
 			about[i] += "; default " + value
 		}
-		all = append(all, entry{Name: name, About: about[i] + who})
+		group, _, grouped := strings.Cut(name, ".")
+		if !grouped {
+			group = groups[0]
+		}
+		all = append(all, entry{Name: name, About: about[i] + who, group: group})
 	}
 	return all
 }
@@ -236,7 +304,7 @@ func listHyperparameters() (all []entry) {
 			all[last].About += ", " + value
 			continue
 		}
-		all = append(all, entry{Name: c.name, About: c.about + "; default " + value})
+		all = append(all, entry{Name: c.name, About: c.about + "; default " + value, group: "encodings"})
 	}
 	return all
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,6 +22,8 @@ func TestValuesOf_ARecipe(t *testing.T) {
 	for recipe, want := range map[string]map[string]string{
 		"scratch": {"model.width": "384", "optimizer.weight_decay": "0.05", "label_smoothing": "0.1"},
 		"scenes":  {"detector.roi.score_threshold": "0.05"},
+		// MAE's (https://arxiv.org/abs/2111.06377, table 9).
+		fineTuning: {"optimizer.weight_decay": "0.05", "label_smoothing": "0.1"},
 	} {
 		values := gomlxtest.Must(valuesOf(recipe, listSettings()))(t)
 		for _, e := range values {
@@ -34,6 +37,32 @@ func TestValuesOf_ARecipe(t *testing.T) {
 	}
 	if _, err := valuesOf("scrath", nil); !errors.As(err, new(*setting.UnknownError)) {
 		t.Errorf("an unknown recipe: %v", err)
+	}
+}
+
+// What the data or MODEL decide is marked, and nothing else.
+func TestValuesOf_SaysWhatTheDataDecide(t *testing.T) {
+	for recipe, want := range map[string][]string{
+		"photos":   {"batch_size", "epochs", "warmup_epochs"},
+		fineTuning: {"augment.size", "batch_size", "epochs", "learning_rate", "model.position"}, "scratch": nil,
+	} {
+		var got []string
+		for _, e := range gomlxtest.Must(valuesOf(recipe, listSettings()))(t) {
+			if strings.HasPrefix(e.About, "by ") {
+				got = append(got, e.Name)
+			}
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("recipe %s: %q, want %q", recipe, got, want)
+		}
+	}
+}
+
+func TestWrapped(t *testing.T) {
+	for width, want := range map[int][]string{4: {"αβ γ", "δεζηθ", "ι"}, 10: {"αβ γ δεζηθ", "ι"}, 99: {"αβ γ δεζηθ ι"}} {
+		if got := wrapped("αβ γ δεζηθ ι", width); !slices.Equal(got, want) {
+			t.Errorf("%d: %q, want %q", width, got, want)
+		}
 	}
 }
 
@@ -98,7 +127,7 @@ var misspelt = map[string]string{
 	"train --lr0 1": "--lr?", "train --opt sgd": "--set optimizer.name=", "train --device cuda": "--backend xla:cuda",
 	"train --imgsz 64": "--size", "compare --imgsz 64": "--sizes", "export a --format onnx": "--to?",
 	"train --weight-decay 0.1": "--set optimizer.weight_decay=", "train --pretrained x": "MODEL",
-	"detect train --lr 0.1": "--set learning_rate=",
+	"detect train --lr 0.1":       "--set learning_rate=",
 	"train --set wepe_harmonic=2": "wepe_harmonics",
 }
 

@@ -35,7 +35,7 @@ func main() {
 
 // command is the tree of subcommands.
 func command() *cobra.Command {
-	root := cli.Group("wepe", "Vision Transformers with Weierstrass elliptic positional encoding, in GoMLX",
+	root := cli.Group("wepe", "Position encodings for Vision Transformers, in GoMLX",
 		train(), resume(), evaluate(), predict(), compare(), export(), inspect(), verify(), extract(), analyze(), detect(),
 		serveModel(), list(), doctor(), licenses(), version())
 	root.Version = versionLine()

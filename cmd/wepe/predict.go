@@ -60,7 +60,7 @@ func predict() *cobra.Command {
 		Args: cobra.MinimumNArgs(2), Example: "  wepe predict runs/finetune-pets cat.jpg dog.png --top 3\n" +
 			"  wepe predict runs/finetune-pets photos --csv > labels.csv"}
 	f := cli.FlagsOf(c)
-	f.Int(&p.top, "top", 5, 1, math.MaxInt, "classes per image; with --csv default 1")
+	f.Int(&p.top, "top", 0, 1, math.MaxInt, "classes per image; default 5, with --csv 1")
 	f.BoolVar(&p.csv, "csv", false, "print a table with the columns image, rank, label, probability")
 	o.flags(f)
 	f.TestTime(&tta)
@@ -70,8 +70,8 @@ func predict() *cobra.Command {
 			return cli.Usagef("--csv and --json: leave one of them out")
 		}
 		p.raw = !isatty.IsTerminal(os.Stdout.Fd())
-		if p.csv && !c.Flags().Changed("top") {
-			p.top = 1
+		if p.top == 0 {
+			p.top = map[bool]int{false: 5, true: 1}[p.csv]
 		}
 		images := imagesOf(args[1:])
 		m, done := o.open(c, args[0])

@@ -238,15 +238,15 @@ func (o *training) named(d *dataset.Dataset, model string) (r finetune.Recipe) {
 		r = must.M1(finetune.RecipeByName("cifar100-small"))
 	case d.Images() < finetune.ManyImages:
 		r = finetune.Photos(d.Images())
-		cli.Field("recipe", "%s, a small network, %d epochs for %d images; from %d images on, or by --recipe, it is "+
-			"scratch: ViT-S/16", r.Name, r.Epochs, d.Images(), finetune.ManyImages)
+		cli.Field("recipe", "%s, a small network for %d images; from %d images on, or by --recipe, it is scratch: ViT-S/16",
+			r.Name, d.Images(), finetune.ManyImages)
 	default:
 		r = must.M1(finetune.RecipeByName("scratch"))
 		cli.Field("recipe", "scratch, ViT-S/16 for %d images: it wants a GPU; --recipe %s is a small network", d.Images(),
 			finetune.PhotosName)
 	}
 	if plain := r.Augment.Eval(); o.recipe == "" && d.Positional() && r.Augment != plain {
-		cli.Field("recipe", "no crops or flips: the classes of %s depend on where something is in the image", d.Name)
+		cli.Field("augment", "no crops or flips: the classes of %s depend on where something is in the image", d.Name)
 		r.Augment = plain
 	}
 	return r
@@ -285,6 +285,9 @@ func (o *training) chosen(d *dataset.Dataset, model string) finetune.Recipe {
 	if counted {
 		if r.Steps > 0 {
 			r.WarmupEpochs = float64(o.epochs) * float64(r.WarmupSteps) / float64(r.Steps)
+		}
+		if r.Name == finetune.PhotosName { // its warm-up is a part of its epochs
+			r.WarmupEpochs *= float64(o.epochs) / float64(r.Epochs)
 		}
 		r.Epochs, r.Steps, r.EvalEverySteps, r.WarmupSteps = o.epochs, 0, 0, 0
 		if !set("warmup_epochs") {
@@ -339,7 +342,7 @@ func (o *training) fineTuning(d *dataset.Dataset, model string) finetune.Recipe 
 // plainForKeep removes the augmentation from a recipe for images that keep their aspect ratio, which do not support it.
 func plainForKeep(r finetune.Recipe, keep bool) finetune.Recipe {
 	if plain := r.Augment.Eval(); keep && plain != r.Augment {
-		cli.Field("recipe", "aspect keep disables augmentation, which needs images of one size")
+		cli.Field("augment", "none: aspect keep disables it, which needs images of one size")
 		r.Augment = plain
 	}
 	return r
@@ -358,7 +361,11 @@ func finish(ctx context.Context, c *cobra.Command, d *dataset.Dataset, r finetun
 	if r.Recipe.Aspect == finetune.AspectKeep {
 		size = "their own aspect ratio"
 	}
-	cli.Field("recipe", "%s, images at %s, seed %d, results in %s", r.Recipe.Name, size, r.Seed, r.Dir)
+	length := fmt.Sprintf("%d epochs", r.Recipe.Epochs)
+	if r.Recipe.Steps > 0 {
+		length = fmt.Sprintf("%d steps", r.Recipe.Steps)
+	}
+	cli.Field("run", "%s, %s, images at %s, seed %d, results in %s", r.Recipe.Name, length, size, r.Seed, r.Dir)
 	m, row, err := r.Do(ctx)
 	if _, unwritten := run.Read(r.Dir); errors.Is(err, engine.ErrInterrupted) && unwritten != nil {
 		return fmt.Errorf("%w: repeat the command", err)
@@ -388,7 +395,7 @@ func printResult(c *cobra.Command, d *dataset.Dataset, r finetune.Run, m *finetu
 	}
 	out.Field("weights", "%s of %d: %s; %s", row.Weights, row.Steps, validation, test)
 	if class, share := guess(r); class != "" {
-		out.Field("guessing", "%.2f %% would be right with the same answer for all: %s", 100*share, class)
+		out.Field("guessing", "%.2f %% is the share of the majority class, %s", 100*share, class)
 	}
 	out.Field("log", "%s, %s", filepath.Join(r.Dir, engine.RowsFile), filepath.Join(r.Dir, engine.LogFile))
 	out.Field("report", "%s", filepath.Join(r.Dir, finetune.PageFile))
@@ -397,18 +404,14 @@ func printResult(c *cobra.Command, d *dataset.Dataset, r finetune.Run, m *finetu
 		to = "hf"
 	}
 	dir := printable.Shell(r.Dir)
-	next := fmt.Sprintf("wepe predict %s IMAGE; ", dir)
+	out.Field("next", "wepe predict %s IMAGE", dir)
 	if m.Recipe.Aspect != finetune.AspectKeep {
-		next += fmt.Sprintf("wepe serve %s; ", dir)
+		out.Field("", "wepe serve %s", dir)
 	}
-	next += fmt.Sprintf("wepe export %s OUT --to %s", dir, to)
-	if to == native {
-		next += fmt.Sprintf(" (%s exports to no other format but onnx; --position learned does)", m.Recipe.Model.Position)
-	}
+	out.Field("", "wepe export %s OUT --to %s", dir, to)
 	if m.Recipe.Steps == 0 { // epochs can be added
-		next += fmt.Sprintf("; wepe resume %s --epochs N", dir)
+		out.Field("", "wepe resume %s --epochs N", dir)
 	}
-	out.Field("next", "%s", next)
 	if d.InFiles() && r.From == "" && r.Recipe.Name == finetune.PhotosName {
 		out.Field("better", "with a pretrained model: wepe train hf://facebook/deit-tiny-patch16-224 --data %s; with more "+
 			"images of each class", printable.Shell(d.Spec))

@@ -225,6 +225,10 @@ func TestEpochs_KeepTheShareOfTheWarmup(t *testing.T) {
 	if want == 0 || got.WarmupEpochs != want || got.Steps != 0 || got.WarmupSteps != 0 || got.Epochs != 6 {
 		t.Errorf("warm-up %g of %d epochs, want %g", got.WarmupEpochs, got.Epochs, want)
 	}
+	o = training{recipe: "photos", epochs: 13} // a twelfth
+	if got = o.chosen(d, ""); got.Epochs != 13 || math.Abs(got.WarmupEpochs-13./12) > 1e-9 {
+		t.Errorf("photos: warm-up %g of %d epochs", got.WarmupEpochs, got.Epochs)
+	}
 	o = training{recipe: "photos", set: []string{"steps=40"}} // in place of its epochs
 	if got = o.chosen(d, ""); got.Steps != 40 || got.Epochs != 0 || got.WarmupEpochs != 0 {
 		t.Errorf("--set steps=40: %d steps, %d epochs, warm-up %g", got.Steps, got.Epochs, got.WarmupEpochs)

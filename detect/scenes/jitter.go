@@ -30,8 +30,8 @@ var _ = setting.Describe(jitterCode)
 //
 // Source: RandomFlip, ResizeScale and FixedSizeCrop of detectron2 at 02b5c4e; images are resized as Pillow does.
 type Jitter struct {
-	Height int     `json:"height"`        // of the output, pixels
-	Width  int     `json:"width"`         // of the output, pixels
+	Height int     `json:"height"`        // height of the output, pixels
+	Width  int     `json:"width"`         // width of the output, pixels
 	Low    float64 `json:"low"`           // smallest factor of the size
 	High   float64 `json:"high"`          // largest factor of the size
 	Flip   float64 `json:"flip,omitzero"` // probability of exchanging left and right

@@ -53,7 +53,7 @@ func (c TrainState) imagesPerSecond(batchSize int) float64 {
 // Progress is the progress of a run.
 type Progress struct {
 	Step, Steps     int
-	Loss            float64       // of the last step that was read back
+	Loss            float64       // of the last step that was read back, 0 before one was
 	ImagesPerSecond float64       // of the optimizer steps so far, see report.Result.ImagesPerSecond
 	Left            time.Duration // 0 if unknown, as after the first step, which compiles
 	Eval            *report.Eval  // set when this step ended with an evaluation
@@ -74,7 +74,10 @@ func (p Progress) String() string {
 			found += fmt.Sprintf("mask AP %s  ", report.Percent(1, "AP", e.Masks))
 		}
 	}
-	line := fmt.Sprintf("step %d/%d  %s %.3f  %s%.0f images/s", p.Step, p.Steps, name, loss, found, p.ImagesPerSecond)
+	if p.Eval != nil || loss != 0 {
+		found = fmt.Sprintf("%s %.3f  ", name, loss) + found
+	}
+	line := fmt.Sprintf("step %d/%d  %s%.0f images/s", p.Step, p.Steps, found, p.ImagesPerSecond)
 	if p.Left > 0 || p.Step == p.Steps {
 		line += fmt.Sprintf("  %s left", p.Left.Round(time.Second))
 	}

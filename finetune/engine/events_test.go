@@ -37,6 +37,11 @@ func TestProgress_SaysWhatTheValidationMeasured(t *testing.T) {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
+	for loss, shown := range map[float64]bool{0: false, 0.7: true} { // 0: none was read
+		if got := (Progress{Step: 3, Steps: 5, Loss: loss}).String(); strings.Contains(got, "loss 0.7") != shown {
+			t.Errorf("loss %g: %s", loss, got)
+		}
+	}
 }
 
 // field returns the fields of a message with a number.

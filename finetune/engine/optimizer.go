@@ -63,8 +63,9 @@ type Optimizer struct {
 
 	// LearningRates scales the learning rate of a group, as in {"head": 10}; other groups have 1.
 	LearningRates map[string]float64 `json:"learning_rates,omitempty"`
-	// LayerDecay in (0, 1) scales the learning rate of layer l by LayerDecay^(depth+1-l): l is 0 for patches, class token
-	// and pretrained positions, i+1 for block i, depth+1 for final norm, head and other new variables. 0 for none.
+	// LayerDecay scales the learning rate of layer l by LayerDecay^(depth+1-l), in (0, 1) or 0 for none: l is 0 for
+	// patches, class token and pretrained positions, i+1 for block i, depth+1 for final norm, head and other new
+	// variables.
 	LayerDecay float64 `json:"layer_decay,omitempty"`
 
 	Schedule Schedule `json:"-"` // of the learning rate η; its Peak is required

@@ -85,6 +85,14 @@ func Thousands(n int) string {
 // ofShell matches what means itself in every shell.
 var ofShell = regexp.MustCompile(`^[A-Za-z0-9_./:=,@%+-]+$`)
 
+// Count is "1 head" or "3 heads".
+func Count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
 // Shell is a word as a shell reads it: in quotes where it must be.
 func Shell(word string) string {
 	if ofShell.MatchString(word) {

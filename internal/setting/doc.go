@@ -48,6 +48,11 @@ var comments = sync.OnceValue(func() map[string]string {
 	return all
 })
 
+// repeated matches the name with which a sentence begins, which a list has already, and "is"; not "name of the recipe".
+func repeated(name string) *regexp.Regexp {
+	return regexp.MustCompile(`^` + name + ` (?:is |are |([^o]|o[^f]))`)
+}
+
 var exported = regexp.MustCompile(`\b[A-Z][A-Za-z0-9]*\b`)
 
 // meaning is the comment of a field, with the names that settings have in place of those of fields; "" for none.
@@ -59,6 +64,5 @@ func meaning(of reflect.Type, field reflect.StructField) string {
 		}
 		return word
 	})
-	name := JSONName(field)
-	return strings.TrimPrefix(strings.TrimPrefix(text, name+" is "), name+" are ")
+	return repeated(JSONName(field)).ReplaceAllString(text, "$1")
 }

@@ -117,7 +117,8 @@ func ExitCodes() string {
 func Main(root *cobra.Command) {
 	code, err := Run(root, os.Args[1:])
 	if err != nil {
-		Line(strings.ReplaceAll(err.Error(), "\n", "; "))
+		text := strings.TrimSuffix(err.Error(), ": "+context.Canceled.Error()) // the signal was printed
+		Line(strings.ReplaceAll(text, "\n", "; "))
 	}
 	leave(code)
 }

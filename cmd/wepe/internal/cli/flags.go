@@ -53,7 +53,7 @@ func usages(c *cobra.Command) (text string) {
 		if title, begins := c.Annotations[strconv.Itoa(n)]; begins {
 			begin(title)
 		}
-		if n++; f.Name == "help" {
+		if n++; slices.Contains([]string{"help", "json", "tta"}, f.Name) { // of the command, wherever they are added
 			sections[0].AddFlag(f)
 		} else {
 			sections[len(sections)-1].AddFlag(f)

@@ -41,7 +41,7 @@ func Field(name, format string, args ...any) {
 }
 
 // Logger prints a library's log records with Line: the message and its attributes in parentheses, after "run: " if the
-// logger names a run.
+// logger names a run, and "warning" if it is one.
 func Logger() *slog.Logger { return slog.New(lines{}) }
 
 // lines is the handler of Logger.
@@ -76,6 +76,9 @@ func (l lines) Handle(_ context.Context, r slog.Record) error {
 	if len(attributes) > 0 {
 		text += " (" + strings.Join(attributes, ", ") + ")"
 	}
+	if r.Level >= slog.LevelWarn {
+		text = "warning   " + text
+	}
 	Line(text)
 	return nil
 }
@@ -102,11 +105,19 @@ func (r *renewing) show(last bool, text func() string) {
 
 // Progress returns a function for finetune.Run.Progress: speed and remaining time, and a line for each evaluation.
 func Progress(title string) func(engine.Progress) {
-	line := renewing{shown: time.Now()}
+	line, loss := renewing{shown: time.Now()}, 0.0
 	return func(p engine.Progress) {
-		if p.Eval != nil || p.ImagesPerSecond > 0 {
-			line.show(p.Eval != nil, func() string { return title + "  " + p.String() })
+		if p.Eval == nil && p.ImagesPerSecond <= 0 {
+			return
 		}
+		line.show(p.Eval != nil, func() string {
+			if p.Loss == loss && !isTerminal() { // it was not read again since the line before
+				p.Loss = 0
+			} else {
+				loss = p.Loss
+			}
+			return title + "  " + p.String()
+		})
 	}
 }
 

@@ -28,6 +28,7 @@ import (
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/disk"
+	"github.com/wepe-go/wepe/internal/printable"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/report"
 )
@@ -274,8 +275,9 @@ func Which(weights string) string {
 // Architecture describes the network of a recipe in a line.
 func Architecture(r finetune.Recipe) string {
 	c := r.Model
-	return fmt.Sprintf("%s of width %d, depth %d, heads %d, patches of %d at %d×%d, position %s",
-		cmp.Or(r.Architecture, "ViT"), c.Width, c.Depth, c.Heads, c.PatchSize, c.ImageRows, c.ImageCols, c.Position)
+	return fmt.Sprintf("%s of width %d, depth %d, %s, patches of %d at %d×%d, position %s",
+		cmp.Or(r.Architecture, "ViT"), c.Width, c.Depth, printable.Count(c.Heads, "head"), c.PatchSize, c.ImageRows,
+		c.ImageCols, c.Position)
 }
 
 // Preprocessing describes a model's preprocessing in a line.
