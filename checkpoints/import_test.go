@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -379,7 +380,7 @@ func testInspectFixtures(t *testing.T) {
 			info.Config.Classes != c.Classes || info.Config.PatchSize != c.PatchSize {
 			t.Errorf("%s: %+v, want %+v", format, info, c)
 		}
-		if n := info.numbers(); len(n) != 1 || n["float32"] != c.Parameters() {
+		if n := info.numbers; len(n) != 1 || n["float32"] != c.Parameters() {
 			t.Errorf("%s: numbers %v, want %d float32", format, n, c.Parameters())
 		}
 		if !slices.IsSortedFunc(info.Tensors, func(a, b tensorInfo) int { return strings.Compare(a.Name, b.Name) }) {
@@ -401,6 +402,12 @@ func TestInspect_Checkpoint(t *testing.T) {
 	meta.Recipe.Model.Config = c
 	store := stirred(t, c, nil)
 	store.SetParam("/wepe_alpha_u", 0.25)
+	own := map[string]int{}
+	for v := range store.IterVariables() {
+		if _, ok := below(v, "/vit"); ok { // without the moments of AdamW
+			own[strings.ToLower(v.DType().String())] += v.Shape().Size()
+		}
+	}
 	path := save(t, Saver{Dir: dir}, store, 42, meta)
 	damaged := beside(t, dir, newStore(t, 3), 43, nil)
 	putFile(t, filepath.Join(damaged, storeName), []byte("{}"))
@@ -409,6 +416,9 @@ func TestInspect_Checkpoint(t *testing.T) {
 		!reflect.DeepEqual(info.Params, map[string]any{"wepe_alpha_u": 0.25}) || strings.Join(info.Labels, "") != "abcdefg" ||
 		len(info.Notes) != 1 || !strings.Contains(info.Notes[0], damaged) || len(info.Tensors) != store.NumVariables() {
 		t.Errorf("%+v", info)
+	}
+	if got := info.numbers; !maps.Equal(got, own) {
+		t.Errorf("numbers %v, the model has %v", got, own)
 	}
 	if m := imported(t, dir, ImportOptions{}); !slices.ContainsFunc(m.Report, func(line string) bool {
 		return strings.Contains(line, damaged)
@@ -438,14 +448,21 @@ func TestInspect_ExportsAndUnknownFiles(t *testing.T) {
 	dir := exportedFrom(t, stirred(t, c, map[string]any{"wepe_alpha_u": 0.25}), c, ExportOptions{Format: formatNative,
 		DType: "float16"})
 	info := inspected(t, dir)
-	if n := info.numbers(); info.Format != formatNative || info.Config != c || info.Params["wepe_alpha_u"] != 0.25 ||
+	if n := info.numbers; info.Format != formatNative || info.Config != c || info.Params["wepe_alpha_u"] != 0.25 ||
 		n["float16"] == 0 || n["float32"] == 0 { // the encoding's types are kept
-		t.Errorf("%+v, %v", info, info.numbers())
+		t.Errorf("%+v, %v", info, info.numbers)
 	}
 	putFile(t, filepath.Join(dir, "model.onnx"), []byte{8, 9}) // IR version 9
 	for _, path := range []string{dir, filepath.Join(dir, "model.onnx")} {
 		if info := inspected(t, path); info.Format != formatONNX || len(info.Tensors) != 0 {
 			t.Errorf("%+v", info)
+		}
+	}
+	alone := filepath.Join(t.TempDir(), "model.onnx")
+	putFile(t, alone, []byte{8, 9})
+	for _, path := range []string{alone, filepath.Dir(alone)} {
+		if _, err := Import(path, ImportOptions{}); err == nil || !strings.Contains(err.Error(), alone) {
+			t.Errorf("a graph alone: %v", err)
 		}
 	}
 	for name, raw := range map[string][]byte{"empty.onnx": nil, "other.onnx": []byte("9")} {

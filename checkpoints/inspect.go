@@ -34,7 +34,7 @@ type Info struct {
 
 	PreprocessError string `json:"preprocess_error,omitempty"` // as of Imported
 
-	others []string // names of the tensors that an import leaves, as the state of an optimizer
+	numbers map[string]int // of each type in the model's tensors, without the state of an optimizer
 }
 
 // tensorInfo is one tensor of a file.
@@ -69,7 +69,7 @@ func Inspect(path string, options ImportOptions) (*Info, error) {
 		return nil, err
 	}
 	defer w.Close()
-	info := &Info{Path: path}
+	info := &Info{Path: path, numbers: map[string]int{}}
 	for name, t := range w.tensors {
 		info.Tensors = append(info.Tensors, tensorInfo{name, strings.ToLower(t.dtype.String()), append([]int{}, t.dims...)})
 	}
@@ -90,8 +90,9 @@ func Inspect(path string, options ImportOptions) (*Info, error) {
 			info.Labels = knownLabels(found.format, found.config.Classes)
 		}
 	}
+	var left []string
 	if err == nil {
-		_, info.others, err = w.match(found, false)
+		_, left, err = w.match(found, false)
 	}
 	if err == nil {
 		m := Imported{Config: found.config}
@@ -99,26 +100,19 @@ func Inspect(path string, options ImportOptions) (*Info, error) {
 			info.PreprocessError = m.PreprocessError.Error()
 		}
 	}
+	for name, t := range w.tensors {
+		n := 1
+		for _, dim := range t.dims {
+			n *= dim
+		}
+		if !slices.Contains(left, name) {
+			info.numbers[strings.ToLower(t.dtype.String())] += n
+		}
+	}
 	if err != nil {
 		info.Refused = err.Error()
 	}
 	return info, nil
-}
-
-// numbers returns how many numbers of each type the model's tensors hold.
-func (i *Info) numbers() map[string]int {
-	numbers := map[string]int{}
-	for _, t := range i.Tensors {
-		if slices.Contains(i.others, t.Name) {
-			continue
-		}
-		n := 1
-		for _, dim := range t.Shape {
-			n *= dim
-		}
-		numbers[t.DType] += n
-	}
-	return numbers
 }
 
 // String describes the model in a few lines, without the tensors.
@@ -161,12 +155,11 @@ func (i *Info) String() string {
 		}
 		line("head", "%s", head)
 	}
-	numbers := i.numbers()
-	for _, dtype := range slices.Sorted(maps.Keys(numbers)) {
-		line("parameters", "%d %s", numbers[dtype], dtype)
+	for _, dtype := range slices.Sorted(maps.Keys(i.numbers)) {
+		line("parameters", "%d %s", i.numbers[dtype], dtype)
 	}
 	if i.Format != formatONNX {
-		line("tensors", "%d, %d of them the model's", len(i.Tensors), len(i.Tensors)-len(i.others))
+		line("tensors", "%d", len(i.Tensors))
 	}
 	for _, note := range i.Notes {
 		line("note", "%s", note)

@@ -286,6 +286,10 @@ func TestRead_ADamagedImageIsAnErrorByNameOrIsLeftOutAndCounted(t *testing.T) {
 	}
 	_, _, err = fed(streamed(t, withDamage(t, 1, 2, 3, 4), Streaming{Skip: true}), Augment{}, 0, inOrder(0, 300, 30))
 	oneLine(t, "more than one in a hundred", err, "4 of 300", "000")
+	err = Check(t.Context(), streamed(t, withDamage(t, 1, 2, 3, 4), Streaming{Skip: true}), true)
+	if oneLine(t, "the same checked", err, "4 of 300", "000"); err != nil && strings.Count(err.Error(), "300") != 1 {
+		t.Errorf("its number is there twice: %v", err)
+	}
 }
 
 func TestRead_UnreadableFilesAreErrorsEvenIfDamageIsSkipped(t *testing.T) {

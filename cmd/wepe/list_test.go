@@ -90,6 +90,15 @@ func TestSettings_AreKnownAndHaveAMeaning(t *testing.T) {
 	}
 }
 
+// Flags that stand after those of a section are of the command.
+func TestHelp_SharedFlagsAreInTheFirstSection(t *testing.T) {
+	for _, c := range []string{"predict", "eval", "verify", "inspect"} {
+		if text := succeeds(t, c+" --help"); strings.Index(text, "--json") > strings.Index(text, "--grid") {
+			t.Errorf("%s:\n%s", c, text)
+		}
+	}
+}
+
 func TestCompletion(t *testing.T) {
 	for line, want := range map[string]string{
 		"train --recipe ":        "cifar100-15",

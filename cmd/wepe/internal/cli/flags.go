@@ -62,6 +62,7 @@ func usages(c *cobra.Command) (text string) {
 	for i, title := range titles {
 		text += title + ":\n" + sections[i].FlagUsagesWrapped(120) + "\n"
 	}
+	text = strings.ReplaceAll(text, "--stream auto|true|false[=true]", "--stream[=auto|true|false]     ") // not a type
 	return strings.TrimRight(text, "\n")
 }
 
