@@ -188,8 +188,9 @@ func (e *export) explain(err error, params map[string]any) error {
 			"compare the logits", e.Format, strings.Join(possible, " or "), e.config.Epsilon), "Epsilon"}
 	}
 	if last.Folded() == "" {
-		return errors.Errorf("choose onnx or native: position %q acts inside the blocks, and no table of %s can take its place",
-			e.encoded, e.Format)
+		const remedy = "choose onnx or native"
+		return errors.Errorf("%s: %s, and position %q acts inside the blocks, where no table can take its place", remedy,
+			strings.TrimSuffix(err.Error(), ": "+remedy), e.encoded)
 	}
 	return err
 }

@@ -97,7 +97,7 @@ func (o *comparison) run(c *cobra.Command, model string) error {
 	o.startStudy(c, &s)
 	defer s.Backend.Finalize()
 	compared.DescribeTraining(recipe)
-	cli.Field("recipe", "%s, %s weights, results in %s", recipe.Name, o.checkpoint, s.Dir)
+	cli.Field("runs", "%s, %s weights, results in %s", recipe.Name, o.checkpoint, s.Dir)
 	description := o.description(d, recipe, model)
 	description.Subsets, description.Study = o.resample, true
 	if o.table { // rows of other settings are noted, and nothing is written

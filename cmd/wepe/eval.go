@@ -40,7 +40,7 @@ func evaluate() *cobra.Command {
 		d.Describe(m.Recipe.ValFraction)
 		must.M(mirrored(m, tta))
 		_, warning, err := m.Labelled(&data.Info{Name: d.Name, Classes: d.Classes}) // before the images are read
-		if err != nil {
+		if _, first := m.Preprocessing(); err != nil && first == nil {
 			return fmt.Errorf("%w; to train it on this data: wepe train %s --data %s", err, printable.Shell(args[0]),
 				printable.Shell(from))
 		}
