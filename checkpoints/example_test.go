@@ -64,7 +64,7 @@ func ExampleImport() {
 func ExampleResample() {
 	rows, report, err := checkpoints.Resample([]float32{7, 1, 1, 1, 1, 1, 1}, 1, 1, [2]int{2, 3}, [2]int{3, 5}, "hf")
 	fmt.Println(rows[0], len(rows), report, err)
-	// Output: 7 16 2x3 -> 3x5 (hf) <nil>
+	// Output: 7 16 2×3 -> 3×5 (hf) <nil>
 }
 
 // A training run saves its state, and resumes from the newest intact checkpoint.

@@ -130,7 +130,7 @@ func (e *export) declare() error {
 		}
 	}
 	if rows != c.ImageRows || cols != c.ImageCols || c.Channels != 3 {
-		return errors.Errorf("preprocessing gives 3 channels of %dx%d, the model takes %d of %dx%d", rows, cols, c.Channels,
+		return errors.Errorf("preprocessing gives 3 channels of %d×%d, the model takes %d of %d×%d", rows, cols, c.Channels,
 			c.ImageRows, c.ImageCols)
 	}
 	return nil

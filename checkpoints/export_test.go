@@ -340,7 +340,7 @@ func TestExport_OptionsWithoutEffectAreNotMissed(t *testing.T) {
 		{formatHF, func(c *vit.Config) {
 			c.Pool, c.ClassToken, c.FinalNorm, c.Activation = "mean", true, "none", "quick_gelu"
 		}, nil, "CLIPForImageClassification have no model without pre_norm"},
-		{formatHF, func(c *vit.Config) { c.Pool, c.LayerScale, c.MLPDim = "class+mean", 0.1, c.Width }, nil, "3x5"},
+		{formatHF, func(c *vit.Config) { c.Pool, c.LayerScale, c.MLPDim = "class+mean", 0.1, c.Width }, nil, "3×5"},
 		{formatHF, func(c *vit.Config) {
 			c.Pool, c.LayerScale, c.ImageCols = "class+mean", 0.1, c.ImageRows
 		}, nil, "mlp_ratio"}, // 29 of width 48
@@ -407,9 +407,9 @@ func TestExport_RefusalsLeaveNothing(t *testing.T) {
 			ExportOptions{}, asked, "layer_scale"},
 		{good, with(v3), ExportOptions{}, option, "DINOv3ViTModel"}, // a trained head would be dropped
 		{good, c, ExportOptions{Format: formatONNX, Headless: true}, option, "logits"},
-		{good, c, ExportOptions{Preprocess: fits(preprocess.ResizeExact, 6, 12)}, asked, "6x12"},
-		{good, c, ExportOptions{Preprocess: fits(preprocess.ResizeExact, 8, 10)}, asked, "8x10"},
-		{good, c, ExportOptions{Preprocess: &preprocess.Settings{Crop: [2]int{4, 10}}}, asked, "4x10"},
+		{good, c, ExportOptions{Preprocess: fits(preprocess.ResizeExact, 6, 12)}, asked, "6×12"},
+		{good, c, ExportOptions{Preprocess: fits(preprocess.ResizeExact, 8, 10)}, asked, "8×10"},
+		{good, c, ExportOptions{Preprocess: &preprocess.Settings{Crop: [2]int{4, 10}}}, asked, "4×10"},
 		{good, c, ExportOptions{Preprocess: &preprocess.Settings{Resample: "x"}}, asked, `resample "x"`},
 		{good, with(func(c *vit.Config) { c.Channels = 1 }), ExportOptions{Preprocess: &normalized}, asked, "3 channels"},
 	} {

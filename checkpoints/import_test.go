@@ -303,7 +303,7 @@ func testImportOtherSizes(t *testing.T) {
 		got := trace(t, m, want["images_nonsquare_nhwc"], logits)
 		gomlxtest.NearAbs(t, name+" logits", got[0], want["nonsquare.logits"+c.logits].Data, 5e-5)
 		from := readMeta(t, formatTimm).Config
-		line := fmt.Sprintf("positions: %dx%d -> %dx%d (%s)", from.ImgSize[0]/from.Patch, from.ImgSize[1]/from.Patch,
+		line := fmt.Sprintf("positions: %d×%d -> %d×%d (%s)", from.ImgSize[0]/from.Patch, from.ImgSize[1]/from.Patch,
 			size[0]/from.Patch, size[1]/from.Patch, cmp.Or(c.kind, c.format))
 		if !slices.Contains(m.Report, line) {
 			t.Errorf("%s: report %q lacks %q", name, m.Report, line)
@@ -505,7 +505,7 @@ func testResampleEqualsTorch(t *testing.T) {
 		from, to := gridSize{in.Shape[0], in.Shape[1]}, gridSize{want.Shape[0], want.Shape[1]}
 		got, report, err := Resample(in.Float32(), in.Shape[2], 0, from, to, kind)
 		gomlxtest.NoError(t, err)
-		if want := fmt.Sprintf("%dx%d -> %dx%d (%s)", from[0], from[1], to[0], to[1], kind); report != want {
+		if want := fmt.Sprintf("%d×%d -> %d×%d (%s)", from[0], from[1], to[0], to[1], kind); report != want {
 			t.Errorf("report %q, want %q", report, want)
 		}
 		gomlxtest.NearAbs(t, key, got, want.Data, 1e-5)

@@ -134,7 +134,7 @@ func (i *Info) String() string {
 		line("model", "ViT of width %d, depth %d, %s, MLP %d, patches of %d, %d channels, epsilon %g", c.Width, c.Depth,
 			heads, c.MLPDim, c.PatchSize, c.Channels, c.Epsilon)
 		if c.PatchSize > 0 && c.ImageRows > 0 {
-			grid = fmt.Sprintf("a grid of %d×%d for images of %d×%d", c.Rows(), c.Cols(), c.ImageRows, c.ImageCols)
+			grid = fmt.Sprintf("a grid of %s for images of %d×%d", gridSize{c.Rows(), c.Cols()}, c.ImageRows, c.ImageCols)
 		}
 		line("positions", "%s, %s, %s", c.Position, printable.Count(c.Prefix(), "prefix token"), grid)
 		if options := optionsOf(c); len(options) > 0 {

@@ -116,7 +116,7 @@ func TestImport_HintsAndKindsOfCompleteFiles(t *testing.T) {
 	}
 	for _, dir := range []string{run, export} {
 		imported(t, dir, ImportOptions{Hints: Hints{Grid: smallGrid}})
-		for names, o := range map[string]ImportOptions{"5x3": {Hints: Hints{Grid: gridSize{5, 3}}},
+		for names, o := range map[string]ImportOptions{"5×3": {Hints: Hints{Grid: gridSize{5, 3}}},
 			"nearby": {Resample: "nearby"}, "test_vit": {Hints: Hints{Architecture: "test_vit"}}} {
 			_, err := Import(dir, o)
 			refuses(t, dir, err, asked, names)

@@ -233,7 +233,7 @@ func TestImport_Refusals(t *testing.T) {
 		{hf, changed(ofHF, "classifier.bias"), hfOf(), ImportOptions{Classes: 4}, opens, ""},
 		{hf, changed(ofHF, "classifier.weight"), hfOf(), ImportOptions{}, option, "Classes"},
 		{hf, changed(ofHF, "classifier.weight"), hfOf(), ImportOptions{Classes: 4}, opens, ""},
-		{hf, ofHF, hfOf(), hints(gridSize{5, 3}), asked, "5x3"},
+		{hf, ofHF, hfOf(), hints(gridSize{5, 3}), asked, "5×3"},
 		{hf, ofHF, hfOf("new\noption", "1"), ImportOptions{}, inFile, `new\noption`},
 		{hf, without(hf), hfOf(), ImportOptions{}, option, "Classes"},
 		{hf, without(hf), hfOf(), ImportOptions{Classes: 4}, opens, ""},
@@ -241,7 +241,7 @@ func TestImport_Refusals(t *testing.T) {
 
 		{timm, ofTimm, timmConfig(one), ImportOptions{}, opens, ""},
 		{timm, ofTimm, timmConfig(one), hints(smallGrid), opens, ""},
-		{timm, ofTimm, timmConfig(one), hints(gridSize{5, 3}), asked, "5x3"},
+		{timm, ofTimm, timmConfig(one), hints(gridSize{5, 3}), asked, "5×3"},
 		{timm, ofTimm, "", hints(smallGrid), option, "Architecture"},
 		{timm, ofTimm, timmConfig(one), ImportOptions{Hints: Hints{Architecture: "test_vit"}}, asked, "test_vit"},
 		{timm, ofTimm, "", ImportOptions{Hints: Hints{Architecture: "test_vit"}}, mismatched, "[64]"},
@@ -261,13 +261,13 @@ func TestImport_Refusals(t *testing.T) {
 		{distilled, headless, theirs("vit_base", "deit_base_distilled"), ImportOptions{Classes: 4}, opens, ""},
 
 		{jax, ofJAX, "", hints(smallGrid), opens, ""}, {jax, ofJAX, "", ImportOptions{}, option, "Grid"},
-		{jax, ofJAX, "", hints(gridSize{4, 4}), inFile, "4x4"}, {jax, ofJAX, "", hints(gridSize{-3, -5}), inFile, "-3x-5"},
+		{jax, ofJAX, "", hints(gridSize{4, 4}), inFile, "4×4"}, {jax, ofJAX, "", hints(gridSize{-3, -5}), inFile, "-3×-5"},
 		{jax, ofJAX, "", ImportOptions{Hints: Hints{AssumeSquare: true}}, option, "AssumeSquare"},
 		{jax, made(jax, square), "", ImportOptions{Hints: Hints{AssumeSquare: true}}, opens, ""},
 		{jax, made(jax, square), "", ImportOptions{}, option, "Grid"},
 		{jax, ofJAX, google, ImportOptions{Hints: Hints{Architecture: "test_vit"}}, asked, "test_vit"},
 		{jax, changed(ofJAX, "head/bias"), google, ImportOptions{}, mismatched, "head/bias [13]"},
-		{jax, ofJAX, google, ImportOptions{}, opens, ""}, {jax, ofJAX, google, hints(gridSize{5, 3}), asked, "5x3"},
+		{jax, ofJAX, google, ImportOptions{}, opens, ""}, {jax, ofJAX, google, hints(gridSize{5, 3}), asked, "5×3"},
 		{jax, ofJAX, `{"model_type":"vit","image_size":99}`, hints(smallGrid), opens, ""}, // of another file
 		{jax, ofJAX, `{"model_type":"vit-jax","image_size":"x"}`, hints(smallGrid), inFile, "image_size"},
 		{jax, ofJAX, `{"model_type":"vit-jax"}`, hints(smallGrid), inFile, "image_size"},

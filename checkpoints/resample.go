@@ -38,13 +38,13 @@ func Resamplings() []string {
 // gridSize is the rows and columns of a grid of patches.
 type gridSize [2]int
 
-// String returns rows, "x" and columns, as in 14x24.
-func (g gridSize) String() string { return fmt.Sprintf("%dx%d", g[0], g[1]) }
+// String returns rows and columns, as in 14×24.
+func (g gridSize) String() string { return fmt.Sprintf("%d×%d", g[0], g[1]) }
 
 // Resample resamples a table of position embeddings, [prefix+from[0]·from[1], width], from one grid of patches,
 // rows and columns, to another, in float64. The prefix rows (class token) are unchanged. The report is one line, as in
 //
-//	14x14 -> 24x24 (bilinear)
+//	14×14 -> 24×24 (bilinear)
 //
 // An equal grid gives an exact copy; grids of equal area but other sides are resampled.
 func Resample(table []float32, width, prefix int, from, to [2]int, kind string) (

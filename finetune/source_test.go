@@ -96,7 +96,7 @@ func TestFrom_LoadsTheBackboneBitForBit(t *testing.T) {
 			delete(wanted, tablePath)
 			if position == "learned" || position == "hybrid" {
 				wanted[tablePath] = rows
-				if !strings.Contains(said, "positions: "+position+" 2x3 -> 5x4 (bilinear)\n") {
+				if !strings.Contains(said, "positions: "+position+" 2×3 -> 5×4 (bilinear)\n") {
 					t.Errorf("%s, %s: not said how positions are resampled:\n%s", name, position, said)
 				}
 			} else if !strings.Contains(said, "positions: "+position+" in place of the checkpoint's learned\n") {

@@ -33,7 +33,7 @@ func TestExport_PredictsAsTheModel(t *testing.T) {
 	for dir, c := range map[string]struct{ formats, lost, said string }{
 		demoWith(t, "config.json", map[string]any{"problem_type": "multi_label_classification"}): {"hf native", "timm",
 			"scores: "},
-		demoWith(t, processor, larger): {"hf native timm", "timm", "6x6 -> 12x12"},
+		demoWith(t, processor, larger): {"hf native timm", "timm", "6×6 -> 12×12"},
 		cropping:                       {"native timm", "hf", `"exact" to 8×16`},
 	} {
 		want := predicted(t, dir)

@@ -154,7 +154,7 @@ func (o *verification) files(c *cobra.Command, path string) error {
 		return o.print(c, []string{fmt.Sprintf("%s: intact, step %d, %d tensors", path, info.Step, len(info.Tensors))})
 	}
 	m := o.read(c, path, checkpoints.ImportOptions{HeadOptional: true})
-	return o.print(c, append(m.Report, "SHA-256 "+m.SHA256))
+	return o.print(c, append(m.Report[1:], "SHA-256 "+m.SHA256))
 }
 
 func inspect() *cobra.Command {
