@@ -85,8 +85,8 @@ func (w *weights) open(which string) (err error) {
 		}
 	}
 	if filepath.Ext(file) == ".onnx" {
-		return errors.Errorf("checkpoints: %s is an ONNX file, which has no weights to open: use the model that it was exported "+
-			"from; wepe verify MODEL %[1]s compares them", file)
+		return errors.Errorf("checkpoints: %s is an ONNX file, which has no weights to open: use the model that it was "+
+			"exported from; wepe verify MODEL %[1]s compares them", file)
 	}
 	w.dir = filepath.Dir(file)
 	if strings.HasSuffix(file, indexSuffix) {

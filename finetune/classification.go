@@ -70,8 +70,8 @@ func newClassification(run Run) (*classification, error) {
 		run.Logger.Info("devices share each batch", "devices", devices.Count(), "of", exist)
 	}
 	if held != nil && held.Len() < smallSplit && run.Weights != checkpoints.LastDir {
-		run.Logger.Warn("the validation split is small, so the selection of the best weights is partly random: add images, or "+
-			"use the last weights (--checkpoint last)", "images", held.Len(), "standard error of the accuracy",
+		run.Logger.Warn("the validation split is small, so the selection of the best weights is partly random: add "+
+			"images, or use the last weights (--checkpoint last)", "images", held.Len(), "standard error of the accuracy",
 			fmt.Sprintf("up to %.1f %%", 50/math.Sqrt(float64(held.Len()))))
 	}
 	if held == nil && r.Patience > 0 {

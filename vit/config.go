@@ -56,7 +56,7 @@ type Config struct {
 	// MLP (big_vision "MAP", SigLIP), "class+mean" both concatenated, [2·width] (DINOv2), or "class+register" class token
 	// and first register, [2·width]: the distillation token of DeiT (https://arxiv.org/abs/2012.12877).
 	Pool     string `json:"pool"`
-	Position string `json:"position"` // encoding by name (wepe list positions), or A+B; default "wepe", of wepe train "wepe-v"
+	Position string `json:"position"` // name (wepe list positions), or A+B; default "wepe", of wepe train "wepe-v"
 
 	PatchNorm bool    `json:"patch_norm,omitempty"` // LayerNorm on the patch tokens, as in the WePE release
 	Epsilon   float64 `json:"epsilon"`              // ε of every LayerNorm, default 1e-6 (ViT); the WePE release uses 1e-5
@@ -82,14 +82,14 @@ type Config struct {
 	// QKVBias is which of query, key and value have a bias: "" all (ViT), "qv" query and value (DINOv3, BEiT; a key bias
 	// cancels in the softmax) or "none".
 	QKVBias string `json:"qkv_bias,omitempty"`
-	// Activation is the function in the MLP without SwiGLU: "" x·Φ(x), "gelu_tanh" ½x·(1 + tanh(√(2/π)·(x + .044715x³))) (SigLIP) or
-	// "quick_gelu" x·σ(1.702x) (OpenAI's CLIP).
+	// Activation is the function in the MLP without SwiGLU: "" x·Φ(x), "gelu_tanh"
+	// ½x·(1 + tanh(√(2/π)·(x + .044715x³))) (SigLIP) or "quick_gelu" x·σ(1.702x) (OpenAI's CLIP).
 	Activation string `json:"activation,omitempty"`
 	// FinalNorm is where the last norm is: "" on all tokens, before the pooling (ViT), "pooled" on the pooled vector
 	// (timm's fc_norm: MAE, BEiT) or "none".
 	FinalNorm string `json:"final_norm,omitempty"`
 
-	Dropout          float64 `json:"dropout,omitempty"`           // rate on the tokens that enter block 0, twice in each MLP
+	Dropout          float64 `json:"dropout,omitempty"`           // rate on the tokens of block 0, and twice in each MLP
 	AttentionDropout float64 `json:"attention_dropout,omitempty"` // rate on the attention weights
 	DropPath         float64 `json:"drop_path,omitempty"`         // rate of the last block n-1; block i has i/(n-1) of it
 

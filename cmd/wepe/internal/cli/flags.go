@@ -92,7 +92,7 @@ func (f Flags) Backend(value *string) {
 
 // Size adds --size.
 func (f Flags) Size(value *[2]int) {
-	f.Func("size", "image size of the model, `HxW` in pixels, or N for NxN; default its own", func(text string) (err error) {
+	f.Func("size", "image size of the model, `HxW` in pixels, or N; default its own", func(text string) (err error) {
 		*value, err = parseSize(text)
 		return err
 	})
