@@ -52,17 +52,7 @@ func Inspect(path string, options ImportOptions) (*Info, error) {
 		graph = inside
 	}
 	if filepath.Ext(graph) == ".onnx" {
-		file, _, err := openRegular(graph)
-		if err != nil {
-			return nil, err
-		}
-		defer file.Close()
-		var first [1]byte // of protobuf, as all writers start it: field 1, the version
-		if _, err := file.ReadAt(first[:], 0); err != nil || first[0] != 8 {
-			return nil, &formatError{File: graph, Reason: "no ONNX file, or a damaged one"}
-		}
-		note := "a graph with its weights inside, for ONNX Runtime"
-		return &Info{Path: path, Format: formatONNX, Notes: []string{note}, Refused: graph + ": no weights to import"}, nil
+		return inspectONNX(path, graph)
 	}
 	w, err := openWeights(path, options.Weights)
 	if err != nil {
@@ -113,6 +103,21 @@ func Inspect(path string, options ImportOptions) (*Info, error) {
 		info.Refused = err.Error()
 	}
 	return info, nil
+}
+
+// inspectONNX describes a graph, which contains its weights: it may be anything that ONNX can express.
+func inspectONNX(path, graph string) (*Info, error) {
+	file, _, err := openRegular(graph)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	var first [1]byte // of protobuf, as all writers start it: field 1, the version
+	if _, err := file.ReadAt(first[:], 0); err != nil || first[0] != 8 {
+		return nil, &formatError{File: graph, Reason: "no ONNX file, or a damaged one"}
+	}
+	note := "a graph with its weights inside, for ONNX Runtime"
+	return &Info{Path: path, Format: formatONNX, Notes: []string{note}, Refused: graph + ": no weights to import"}, nil
 }
 
 // String describes the model in a few lines, without the tensors.
