@@ -52,7 +52,7 @@ func everything(data, run string, parts int) []string {
 }
 
 func TestKill_EndsWithTheBitsOfAnUninterruptedTraining(t *testing.T) {
-	data, whole, run := images(t, "kill", 13, 16, 24), filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "run")
+	data, whole, root := images(t, "kill", 13, 16, 24), filepath.Join(t.TempDir(), "run"), t.TempDir()
 	begin := time.Now()
 	if e := programtest.Run(t, everything(data, whole, 2)...); e.Code != 0 {
 		t.Fatal(e.Stderr)
@@ -60,40 +60,47 @@ func TestKill_EndsWithTheBitsOfAnUninterruptedTraining(t *testing.T) {
 	unbroken := time.Since(begin)
 	want, steps := lastVariables(t, whole)
 	wholeRows := gomlxtest.Must(report.ReadFiles(filepath.Join(whole, "rows.jsonl")))(t)
-	r, resumes := campaign.Rand(23), 0
-	t.Logf("%d tries", campaign.Times(4))
-	for range campaign.Times(4) {
-		command := programtest.Command(t, everything(data, run, 2)...)
-		gomlxtest.NoError(t, command.Start())
-		timer := time.AfterFunc(time.Duration(r.Int64N(int64(unbroken))), func() { _ = command.Process.Kill() })
-		_ = command.Wait()
-		timer.Stop()
-		if code := command.ProcessState.ExitCode(); code > 0 {
-			t.Fatalf("failed by itself: exit code %d", code)
+	r, kills, between := campaign.Rand(23), 0, 0
+	for n := 0; kills < campaign.Times(4); n++ {
+		run, step := filepath.Join(root, fmt.Sprint(n)), int64(0)
+		command := everything(data, run, 2)
+		for kills < campaign.Times(4) {
+			process := programtest.Command(t, command...)
+			gomlxtest.NoError(t, process.Start())
+			timer := time.AfterFunc(time.Duration(r.Int64N(int64(unbroken))), func() { _ = process.Process.Kill() })
+			_ = process.Wait()
+			timer.Stop()
+			code := process.ProcessState.ExitCode()
+			if code > 0 {
+				t.Fatalf("failed by itself: exit code %d", code)
+			}
+			if code == 0 {
+				break // sooner than it was to be killed
+			}
+			kills++
+			if _, step = lastVariables(t, run); step > 0 { // resume reads all from the run's directory
+				between++
+				command = []string{"resume", run, "--backend", onBackend}
+			}
 		}
-		if _, step := lastVariables(t, run); step > 0 && step < steps {
-			resumes++
+		if e := programtest.Run(t, command...); e.Code != 0 {
+			t.Fatal(e.Stderr)
 		}
+		got, end := lastVariables(t, run)
+		rows := gomlxtest.Must(report.ReadFiles(filepath.Join(run, "rows.jsonl")))(t)
+		if end != steps || string(got) != string(want) {
+			t.Fatalf("after kills the run ends at step %d with other variables than the unbroken one", end)
+		}
+		if len(rows.Results) != 1 || rows.Results[0].Validation != wholeRows.Results[0].Validation {
+			t.Fatalf("results %+v, want %+v", rows.Results, wholeRows.Results)
+		}
+		if c := rows.Results[0].Command; step > 0 && step < steps &&
+			!regexp.MustCompile(`^\S+ train .+; \S+ resume `).MatchString(c) {
+			t.Errorf("the result is by the command %s", c)
+		}
+		gomlxtest.NoError(t, os.RemoveAll(run))
 	}
-	_, before := lastVariables(t, run)
-	again := everything(data, run, 2)
-	if resumes > 0 { // resume reads all from the run's directory
-		again = []string{"resume", run, "--backend", onBackend}
-	}
-	if e := programtest.Run(t, again...); e.Code != 0 {
-		t.Fatal(e.Stderr)
-	}
-	got, step := lastVariables(t, run)
-	rows := gomlxtest.Must(report.ReadFiles(filepath.Join(run, "rows.jsonl")))(t)
-	if step != steps || string(got) != string(want) {
-		t.Errorf("after kills the run ends at step %d with other variables than the unbroken one", step)
-	}
-	if len(rows.Results) != 1 || rows.Results[0].Validation != wholeRows.Results[0].Validation {
-		t.Errorf("results %+v, want %+v", rows.Results, wholeRows.Results)
-	} else if c := rows.Results[0].Command; before > 0 && before < steps &&
-		!regexp.MustCompile(`^\S+ train .+; \S+ resume `).MatchString(c) {
-		t.Errorf("the result is by the command %s", c)
-	}
+	t.Logf("%d between the first save and the end of %d tries", between, kills)
 }
 
 func TestSignal_SavesAndTheExitCodeNamesIt(t *testing.T) {
