@@ -79,7 +79,7 @@ func sixteen(name func(k int) string) []string {
 // (the column of the centre in sixteenths), "orientation" (40 angles in 16 classes) or "shape" (square, ellipse or
 // heart). The combinations of factors differ and are chosen uniformly as a function of the seed; the images have
 // size×size pixels (dSprites has 64; 32 is enough to learn from and four times faster). They are white on black with
-// grey outlines, the grey repeated in 3 channels as in VTAB; see render. No file is read. As in dSprites a square
+// grey outlines, the grey repeated in 3 channels as in VTAB. No file is read. As in dSprites a square
 // rotated by a quarter turn, or an ellipse by a half turn, is one image under two combinations.
 func Shapes(task string, train, test, size int, seed int64) (trainSet, testSet *InMemory, err error) {
 	asTheyAre := preprocess.Settings{Crop: [2]int{size, size}}
