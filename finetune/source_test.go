@@ -248,7 +248,8 @@ func TestFrom_KeepsAHeadOfUnnamedClassesWithALine(t *testing.T) {
 			!strings.Contains(said, "head: the checkpoint's; its files do not name its 7 classes") {
 			t.Errorf("%s: said\n%s", format, said)
 		}
-		if _, said = started(t, "head_zeroinit=true", Run{From: dir, Train: dataset(30, 3)}); strings.Contains(said, "head:") {
+		_, said = started(t, "head_zeroinit=true", Run{From: dir, Train: dataset(30, 3)})
+		if strings.Contains(said, "head:") {
 			t.Errorf("%s: with a head of zeros said\n%s", format, said)
 		}
 		if notes := gomlxtest.Must(Open(gomlxtest.Backend(), dir))(t).Source.Notes; slices.ContainsFunc(notes,

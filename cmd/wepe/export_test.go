@@ -27,8 +27,8 @@ func predicted(t *testing.T, dir string) finetune.Prediction {
 func TestExport_PredictsAsTheModel(t *testing.T) {
 	cropping := filepath.Join(t.TempDir(), "run")
 	succeeds(t, "train --data "+images(t, "colours", 11, 24, 32)+" --out "+cropping+" --position wepe-sphere --size 8x16 "+
-		"--set model.width=12;model.depth=1;model.num_heads=1;batch_size=6;model.patch_size=4;epochs=0;warmup_epochs=0;steps=4;"+
-		"eval_every_steps=2;augment.mean=[0.5,0.25,0.125];augment.std=[0.5,0.75,0.3]")
+		"--set model.width=12;model.depth=1;model.num_heads=1;batch_size=6;model.patch_size=4;epochs=0;warmup_epochs=0;"+
+		"steps=4;eval_every_steps=2;augment.mean=[0.5,0.25,0.125];augment.std=[0.5,0.75,0.3]")
 	plain, same := predicted(t, demoModel), 0
 	for dir, c := range map[string]struct{ formats, lost, said string }{
 		demoWith(t, "config.json", map[string]any{"problem_type": "multi_label_classification"}): {"hf native", "timm",

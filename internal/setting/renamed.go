@@ -56,8 +56,9 @@ type RenamedError struct{ Was, Is string }
 // Error names both.
 func (e *RenamedError) Error() string { return fmt.Sprintf("%s is now %s", e.Was, e.Is) }
 
-// Current returns the JSON of a recipe, or of an object with a recipe or with the model that a run started from, with the names of this version in place of those
-// of earlier ones. Everything else stays as it is, and so does what is not JSON.
+// Current returns the JSON of a recipe, or of an object with a recipe or with the model that a run started from, with
+// the names of this version in place of those of earlier ones. Everything else stays as it is, and so does what is not
+// JSON.
 func Current(recipe []byte) []byte {
 	current, _ := rename(recipe, renamed)
 	return current
@@ -101,7 +102,8 @@ func rename(raw []byte, names map[string]string) (_ []byte, first *RenamedError)
 			if start == json.Delim('{') {
 				key, _ := d.Token()
 				below = strings.TrimPrefix(path+"."+key.(string), ".")
-				name, quoted, end := strings.TrimPrefix(strings.TrimPrefix(below, "recipe."), "from."), strconv.Quote(key.(string)), int(d.InputOffset())
+				name := strings.TrimPrefix(strings.TrimPrefix(below, "recipe."), "from.")
+				quoted, end := strconv.Quote(key.(string)), int(d.InputOffset())
 				if now, ok := names[name]; ok && bytes.HasSuffix(raw[:end], []byte(quoted)) {
 					out = append(out, raw[copied:end-len(quoted)]...)
 					out = strconv.AppendQuote(out, now[strings.LastIndexByte(now, '.')+1:])
