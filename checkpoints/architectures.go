@@ -164,8 +164,7 @@ func architectureFor(class string, args map[string]any) (name string, differing 
 		}
 	}
 	if name == "" {
-		return "", nil, errors.Errorf("no architecture of timm %s is a %s like this one: choose onnx or native", t.Timm,
-			class)
+		return "", nil, errors.Errorf("no architecture of timm %s is a %s like this one: %s", t.Timm, class, otherFormat)
 	}
 	return name, differing, nil
 }

@@ -170,6 +170,9 @@ func (e *export) choose() error {
 	return nil
 }
 
+// otherFormat is the remedy for a model that a format has no class for.
+const otherFormat = "choose onnx or native"
+
 // explain adds a remedy to the error for a model that no class of the format supports.
 func (e *export) explain(err error, params map[string]any) error {
 	c := e.config
@@ -188,9 +191,8 @@ func (e *export) explain(err error, params map[string]any) error {
 			"compare the logits", e.Format, strings.Join(possible, " or "), e.config.Epsilon), "Epsilon"}
 	}
 	if last.Folded() == "" {
-		const remedy = "choose onnx or native"
-		return errors.Errorf("%s: %s, and position %q acts inside the blocks, where no table can take its place", remedy,
-			strings.TrimSuffix(err.Error(), ": "+remedy), e.encoded)
+		return errors.Errorf("%s: %s, and position %q acts inside the blocks, where no table can take its place", otherFormat,
+			strings.TrimSuffix(err.Error(), ": "+otherFormat), e.encoded)
 	}
 	return err
 }

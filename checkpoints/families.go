@@ -200,8 +200,8 @@ func forExport(format string, c vit.Config, head bool, params map[string]any) (*
 		}
 		if err == nil && len(differences) < fewest {
 			fewest = len(differences)
-			closest = errors.Errorf("models of %s %s have no %s: choose onnx or native", format, f.class,
-				strings.Join(differences, ", "))
+			closest = errors.Errorf("models of %s %s have no %s: %s", format, f.class, strings.Join(differences, ", "),
+				otherFormat)
 		}
 		if closest == nil {
 			closest = errors.WithMessagef(err, "%s %s", format, f.class)

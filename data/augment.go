@@ -29,7 +29,7 @@ type Augment struct {
 	// Size is the height and width of the output; zero keeps the dataset's. The resize is bilinear, anti-aliased when
 	// shrinking as in Pillow and torchvision.
 	Size [2]int `json:"size,omitzero"`
-	// Pad is the black pixels around an image, of which a random crop of its own size is taken, 0 for no crop:
+	// Pad is how many black pixels are put around an image before a random crop of its own size, 0 for no crop:
 	// torchvision's RandomCrop(32, padding=4).
 	Pad int `json:"pad,omitzero"`
 	// CropScale is the smallest and largest share of the area that a random resized crop keeps (torchvision's

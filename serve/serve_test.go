@@ -923,7 +923,7 @@ func TestEmbeddings_AreOfImagesInJSON(t *testing.T) {
 	}
 }
 
-// The list is that of OpenAI's reference of models; its name is the one that requests and answers have.
+// The list has the form of OpenAI's reference; its name is the one that requests and answers have.
 func TestModels_AreListedAsByOpenAI(t *testing.T) {
 	_, url, _ := start(t, &fake{}, Options{})
 	_, raw := ask(t, "GET", url+"/v1/models", nil)

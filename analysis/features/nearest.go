@@ -25,10 +25,7 @@ func (t *Table) Nearest(l *List, queries, k int) (page report.Page, err error) {
 			len(t.Images))
 	}
 	page.Title = "Nearest neighbours in " + t.Name
-	shown := make([]int, min(queries, len(t.Images)))
-	for q := range shown {
-		shown[q] = q * len(t.Images) / len(shown)
-	}
+	shown := numeric.Spread(queries, len(t.Images))
 	page.Lines = []string{fmt.Sprintf("%d of %d images as queries, spread evenly; nearest by cosine similarity of "+
 		"features of width %d", len(shown), len(t.Images), t.Width)}
 	near := numeric.Nearest(t.rows(shown), t.Values, t.Width, k+1)

@@ -82,9 +82,6 @@ func Thousands(n int) string {
 	return digits
 }
 
-// ofShell matches what means itself in every shell.
-var ofShell = regexp.MustCompile(`^[A-Za-z0-9_./:=,@%+-]+$`)
-
 // Count is "1 head" or "3 heads".
 func Count(n int, what string) string {
 	if n != 1 {
@@ -92,6 +89,9 @@ func Count(n int, what string) string {
 	}
 	return fmt.Sprintf("%d %s", n, what)
 }
+
+// ofShell matches what means itself in every shell.
+var ofShell = regexp.MustCompile(`^[A-Za-z0-9_./:=,@%+-]+$`)
 
 // Shell is a word as a shell reads it: in quotes where it must be.
 func Shell(word string) string {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,6 +40,9 @@ func (f Flags) Section(title string) {
 	f.command.Annotations[strconv.Itoa(n)] = title // by the number of its first flag, see usages
 }
 
+// optional matches how pflag describes a flag whose value may be left out: --stream auto|true|false[=true].
+var optional = regexp.MustCompile(`(--\S+) (\S+)\[=\w+\]`)
+
 // usages is the help of a command's flags.
 func usages(c *cobra.Command) (text string) {
 	var titles []string
@@ -62,7 +66,9 @@ func usages(c *cobra.Command) (text string) {
 	for i, title := range titles {
 		text += title + ":\n" + sections[i].FlagUsagesWrapped(120) + "\n"
 	}
-	text = strings.ReplaceAll(text, "--stream auto|true|false[=true]", "--stream[=auto|true|false]     ") // not a type
+	text = optional.ReplaceAllStringFunc(text, func(flag string) string { // in as many letters
+		return fmt.Sprintf("%-*s", len(flag), optional.ReplaceAllString(flag, "$1[=$2]"))
+	})
 	return strings.TrimRight(text, "\n")
 }
 

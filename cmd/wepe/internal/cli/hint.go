@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// argument is the hint for a flag in place of which a command has an argument.
+// argument is the hint for --model and its like: commands take it as an argument.
 const argument = "MODEL as the first argument"
 
 // foreign are names of ours, the best first, each with an example of its value or none, and the words of timm,
