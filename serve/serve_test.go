@@ -992,10 +992,9 @@ func (b *blind) Batch(images []*data.Image) ([]finetune.Output, error) {
 // Any body is answered with a status of the list in the package's documentation, and frees what it took.
 func FuzzRequest(f *testing.F) {
 	kind, two := form(dot, pixels(5, 3, blue))
-	f.Add("/v1/predict", "top=2", kind, two.Bytes())
-	f.Add("/v1/embeddings", "of=mean", "application/json",
-		[]byte(`{"input":["data:image/png;base64,AAAA"],"model":"fake"}`))
-	f.Add("/v1/attention", "", "image/png", pixels(2, 2, red))
+	seeds := []string{"/v1/predict\ntop=2\n" + kind + "\n" + two.String(),
+		"/v1/embeddings\nof=mean\napplication/json\n" + `{"input":["data:image/png;base64,AAAA"],"model":"fake"}`,
+		"/v1/attention\n\nimage/png\n" + string(pixels(2, 2, red))}
 	s, err := newServer(f.Context(), &fake{}, Options{Bytes: 1 << 16, Pixels: 1 << 12, Parts: 5})
 	if err != nil {
 		f.Fatal(err)
@@ -1004,8 +1003,11 @@ func FuzzRequest(f *testing.F) {
 	statuses := map[int]bool{200: true, 301: true, 307: true, 400: true, 404: true, 405: true, 413: true, 415: true,
 		422: true,
 		500: true} // of 13 rows, by the fake
-	f.Fuzz(func(t *testing.T, path, query, kind string, body []byte) {
-		r := httptest.NewRequest(http.MethodPost, "http://localhost/", bytes.NewReader(body))
+	campaign.Fuzz(f, seeds, func(t *testing.T, text string) {
+		path, text, _ := strings.Cut(text, "\n")
+		query, text, _ := strings.Cut(text, "\n")
+		kind, body, _ := strings.Cut(text, "\n")
+		r := httptest.NewRequest(http.MethodPost, "http://localhost/", strings.NewReader(body))
 		r.URL.Path, r.URL.RawQuery = path, query
 		r.Header.Set("Content-Type", kind)
 		w := httptest.NewRecorder()

@@ -21,6 +21,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/numpy"
@@ -413,13 +414,20 @@ func TestFolder_HasTheSplitsOfItsImages(t *testing.T) {
 
 // A directory of features with any state and lines is refused, or is a table of as many numbers as it says.
 func FuzzRead(f *testing.F) {
-	values := []byte("\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), }" +
-		strings.Repeat(" ", 57) + "\n\x00\x00\x80?\x00\x00\x00@")
-	f.Add(`{"model": "a", "of": "class", "width": 2, "images": 1, "rows": 1}`, `{"name": "x.png"}`+"\n", values)
-	f.Add(`{"width": 2, "json": true, "rows": 1}`, `{"name": "x.png", "features": [1, 2]}`+"\n", []byte{})
-	f.Add(`{"width": -2, "rows": -1}`, "", values)
-	f.Fuzz(func(t *testing.T, state, lines string, values []byte) {
-		table, err := Read(datatest.Tree(t, map[string]string{stateFile: state, rowsFile: lines, valuesFile: string(values)}))
+	values := "\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), }" +
+		strings.Repeat(" ", 57) + "\n\x00\x00\x80?\x00\x00\x00@"
+	seeds := []string{`{"model": "a", "of": "class", "width": 2, "images": 1, "rows": 1}` + "|" + `{"name": "x.png"}` +
+		"\n|" + values, `{"width": 2, "json": true, "rows": 1}` + "|" + `{"name": "x.png", "features": [1, 2]}` + "\n",
+		`{"width": -2, "rows": -1}||` + values}
+	dir := f.TempDir()
+	campaign.Fuzz(f, seeds, func(t *testing.T, text string) {
+		files := append(strings.SplitN(text, "|", 3), "", "")
+		for i, name := range []string{stateFile, rowsFile, valuesFile} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(files[i]), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		table, err := Read(dir)
 		if err == nil && (len(table.Images) == 0 || len(table.Values) != len(table.Images)*table.Width) {
 			t.Errorf("%d numbers for %d images of width %d", len(table.Values), len(table.Images), table.Width)
 		}
