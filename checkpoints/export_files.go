@@ -86,6 +86,9 @@ func rounding(s, there preprocess.Settings) string {
 	if s.Resize == preprocess.ResizeCover && there.Resize == preprocess.ResizeShortest && s.Size == there.Size {
 		parts = append(parts, "the longer side of a resized image is rounded down, not to the nearest pixel")
 	}
+	if s.Grey16 != there.Grey16 {
+		parts = append(parts, "16-bit grey above 255 becomes 255")
+	}
 	if s.Float != there.Float {
 		parts = append(parts, "pixels are rounded to 8 bits after the resize")
 	}
@@ -204,7 +207,8 @@ func (e *export) configJSON() (exportFile, error) {
 	case formatONNX:
 		maps.Copy(out, map[string]any{"model_type": "vit", "architectures": []string{"ViTForImageClassification"},
 			"hidden_size": c.Width, "image_size": []int{c.ImageRows, c.ImageCols}, "patch_size": c.PatchSize,
-			"num_channels": c.Channels, "position_encoding": e.encoded}) // inside the graph
+			"num_channels": c.Channels, "position_encoding": e.encoded, // inside the graph
+			nativeType: nativeConfig{ModelType: nativeType, Model: c, Params: []param{}, Preprocess: e.Preprocess}})
 		return jsonFile(foreignConfig, out)
 	}
 	f, tower := e.as.family, maps.Clone(e.fields)

@@ -531,7 +531,7 @@ func TestSave_UsualPermissions(t *testing.T) {
 // onnxRuns skips a test in a program without ONNX.
 func onnxRuns(t *testing.T) {
 	t.Helper()
-	if _, err := onnx.Run("", nil); errors.Is(err, onnx.ErrNone) {
+	if _, err := onnx.Open(""); errors.Is(err, onnx.ErrNone) {
 		t.Skip("needs -tags=onnx")
 	}
 }
@@ -558,14 +558,15 @@ func TestONNX_LogitsOfEveryEncodingAndPart(t *testing.T) {
 	}
 	for name, c := range models {
 		store := stirred(t, c, nil)
-		file := filepath.Join(exportedFrom(t, store, c, ExportOptions{Format: formatONNX}), "model.onnx")
+		m, err := Import(exportedFrom(t, store, c, ExportOptions{Format: formatONNX}), ImportOptions{ONNX: true})
+		if errors.Is(err, onnx.ErrNone) {
+			continue
+		}
+		gomlxtest.NoError(t, err)
+		defer m.ONNX.Finalize()
 		for _, batch := range []int{1, 2, 5} {
 			images := Noise(c, batch, 77)
-			got, err := ONNXLogits(file, c, images)
-			if errors.Is(err, onnx.ErrNone) {
-				break
-			}
-			gomlxtest.NoError(t, err)
+			got := gomlxtest.Must(m.ONNX.Logits(images))(t)
 			want := gomlxtest.Must(forward(gomlxtest.Backend(), store, "/vit", c, images))(t)
 			near(t, fmt.Sprint(name, batch), got, want, 1e-5)
 		}

@@ -34,6 +34,7 @@ type ImportOptions struct {
 	Resample             string // kind of Resample for the position table; default timm, hf or jax, as the checkpoint
 	Classes              int    // different from the file's: the model gets a new head; 0 keeps the file's
 	HeadOptional         bool   // with Classes 0: a model without a head is imported without one, see Imported.Headless
+	ONNX                 bool   // an ONNX file of Export is accepted, see Imported.ONNX
 
 	Hints
 }
@@ -49,7 +50,7 @@ type Hints struct {
 // Imported is a checkpoint as a model of package vit.
 type Imported struct {
 	Config     vit.Config                 // with Position "learned", unless the model is one of ours
-	Format     string                     // "hf", "timm", "jax", "native", or "checkpoint" of a training
+	Format     string                     // "hf", "timm", "jax", "native", "onnx", or "checkpoint" of a training
 	Run        *Checkpoint                // of format "checkpoint"
 	Resample   string                     // the kind of Resample that its own code uses
 	Labels     []string                   // class names of the head, if it is kept and the files have them
@@ -62,6 +63,7 @@ type Imported struct {
 	Variables  map[string]*tensors.Tensor // float32, by path below the model's scope; without a new head
 	Params     map[string]any             // hyperparameters of the encoding of a model of ours, by name
 	Report     []string                   // lines for the user
+	ONNX       *ONNX                      // of format "onnx": an ONNX file, which has no Variables
 	// PreprocessError is why images cannot be preprocessed as in training; nil if they can, or are not RGB.
 	PreprocessError error
 
@@ -95,6 +97,9 @@ const (
 // Numbers on disk are float32, float16 or bfloat16 and are widened exactly. Google's models compute exact GELU here, as
 // in timm and Hugging Face; Google's own code evaluates its tanh approximation.
 func Import(path string, options ImportOptions) (*Imported, error) {
+	if graph := graphIn(path); graph != "" && options.ONNX {
+		return importONNX(path, graph, options)
+	}
 	w, err := openWeights(path, options.Weights)
 	if err != nil {
 		return nil, err
@@ -165,7 +170,7 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 
 // Headless reports whether the import has no classifier: its features have a meaning, its logits would not. Config has
 // one class then, or as many as the head that was left out.
-func (m *Imported) Headless() bool { return m.Variables[headPath+"weights"] == nil }
+func (m *Imported) Headless() bool { return m.ONNX == nil && m.Variables[headPath+"weights"] == nil }
 
 // OptionError is an error that another option avoids, for example of a model without a classifier where one is needed.
 type OptionError struct {

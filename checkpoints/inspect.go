@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -47,11 +46,7 @@ type tensorInfo struct {
 // Inspect describes the model at a path: anything that [Import] reads, a checkpoint of a training run, or the newest in
 // a directory of checkpoints, with the same options. It reads only headers, but verifies the SHA-256 of a checkpoint.
 func Inspect(path string, options ImportOptions) (*Info, error) {
-	graph := path
-	if inside := filepath.Join(path, graphName); fileExists(inside) {
-		graph = inside
-	}
-	if filepath.Ext(graph) == ".onnx" {
+	if graph := graphIn(path); graph != "" {
 		return inspectONNX(path, graph)
 	}
 	w, err := openWeights(path, options.Weights)
@@ -116,8 +111,22 @@ func inspectONNX(path, graph string) (*Info, error) {
 	if _, err := file.ReadAt(first[:], 0); err != nil || first[0] != 8 {
 		return nil, &formatError{File: graph, Reason: "no ONNX file, or a damaged one"}
 	}
-	note := "a graph with its weights inside, for ONNX Runtime"
-	return &Info{Path: path, Format: formatONNX, Notes: []string{note}, Refused: graph + ": no weights to import"}, nil
+	info := &Info{Path: path, Format: formatONNX, Notes: []string{"a graph with its weights inside, for ONNX Runtime"}}
+	m, err := describeONNX(path, graph)
+	if err == nil {
+		info.Config, info.Labels = m.Config, m.Names
+		if m.PreprocessError != nil {
+			info.PreprocessError = m.PreprocessError.Error()
+		}
+		var open *ONNX
+		if open, err = OpenONNX(graph, m.Config); err == nil {
+			open.Finalize()
+		}
+	}
+	if err != nil {
+		info.Refused = err.Error()
+	}
+	return info, nil
 }
 
 // String describes the model in a few lines, without the tensors.

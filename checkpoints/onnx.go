@@ -67,14 +67,19 @@ func (e *export) writeONNX(w io.Writer) error {
 func (e *export) checkONNX(file string) error {
 	c := e.config
 	c.DType = "float32"
+	g, err := OpenONNX(file, c)
+	if errors.Is(err, onnx.ErrNone) {
+		e.report = append(e.report, "not compared with the model: "+err.Error())
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer g.Finalize()
 	worst := 0.0
 	for _, batch := range []int{1, 3} {
 		images := Noise(c, batch, 1)
-		got, err := ONNXLogits(file, c, images)
-		if errors.Is(err, onnx.ErrNone) {
-			e.report = append(e.report, "not compared with the model: "+err.Error())
-			return nil
-		}
+		got, err := g.Logits(images)
 		if err != nil {
 			return err
 		}
@@ -91,33 +96,6 @@ func (e *export) checkONNX(file string) error {
 	}
 	e.report = append(e.report, fmt.Sprintf("checked on batches of 1 and 3 images: logits differ by %.2g at most", worst))
 	return nil
-}
-
-// ONNXLogits runs an exported ONNX file on images, float32 [batch, rows, cols, channels], and returns its class logits,
-// row by row. It needs the build tag onnx.
-func ONNXLogits(file string, c vit.Config, images *tensors.Tensor) ([]float32, error) {
-	flat, err := tensors.CopyFlatData[float32](images)
-	if err != nil {
-		return nil, err
-	}
-	if c, err = c.Resolve(); err != nil {
-		return nil, err
-	}
-	size := c.ImageRows * c.ImageCols
-	if images.Rank() != 4 || len(flat) != images.Shape().Dim(0)*size*c.Channels {
-		return nil, errors.Errorf("checkpoints: images are %s, the model wants [batch, %d, %d, %d]", images.Shape(),
-			c.ImageRows, c.ImageCols, c.Channels)
-	}
-	pixels := make([]float32, len(flat)) // [batch, channels, rows, cols]
-	for at := 0; at < len(flat); at += size * c.Channels {
-		reverseAxes(flat[at:], pixels[at:], size, 1, c.Channels)
-	}
-	out, err := onnx.Run(file, tensors.FromFlatDataAndDimensions(pixels, images.Shape().Dim(0), c.Channels, c.ImageRows,
-		c.ImageCols))
-	if errors.Is(err, onnx.ErrNone) {
-		return nil, err
-	}
-	return out, errors.WithMessagef(err, "checkpoints: %s", file)
 }
 
 // Logits runs the model on normalized images, float32 [batch, rows, cols, channels], and returns its class logits, row

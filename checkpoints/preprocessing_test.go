@@ -226,11 +226,12 @@ func TestDeclarable_NamesWhatTheFormatRoundsOtherwise(t *testing.T) {
 	border := func(fill [3]uint8) preprocess.Settings {
 		return fitted(even, func(s *preprocess.Settings) { s.Resize, s.Fill = preprocess.ResizeContain, fill })
 	}
+	grey := fitted(crops, func(s *preprocess.Settings) { s.Grey16 = preprocess.GreyScale })
 	for i, test := range []struct {
 		format, names string
 		s             preprocess.Settings
 	}{
-		{formatHF, "crop", even}, {formatHF, "", crops}, {formatTimm, "crop", crops}, {formatTimm, "", even},
+		{formatHF, "16-bit grey", grey}, {formatNative, "", grey}, {formatHF, "crop", even}, {formatHF, "", crops}, {formatTimm, "crop", crops}, {formatTimm, "", even},
 		{formatJAX, "crop", even}, {formatONNX, "crop", even}, {formatNative, "", even},
 		{formatHF, "crop", exact(19, 19)}, {formatHF, "", exact(17, 17)}, {formatHF, "", exact(18, 18)}, // 1.5, .5, 1
 		{formatTimm, "rounded down", square}, {formatNative, "", square},

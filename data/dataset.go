@@ -108,8 +108,8 @@ func Fingerprint(s Dataset) string {
 			fmt.Fprintf(h, "%v", s.Grids)
 		}
 	case *stream:
-		settings := strings.Replace(fmt.Sprintf("%+v", s.settings), "Resize:", "Fit:", 1) // the field's name in older runs
-		fmt.Fprintf(h, "streamed %s\n", settings)
+		older := strings.NewReplacer("Resize:", "Fit:", "Grey16: ", "") // the fields of older runs
+		fmt.Fprintf(h, "streamed %s\n", older.Replace(fmt.Sprintf("%+v", s.settings)))
 		s.files.hash(h)
 	default:
 		for k := range min(64, s.Len()) {

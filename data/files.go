@@ -190,13 +190,13 @@ func (f *Files) load(ctx context.Context, p preprocess.Settings, clipped func(ro
 	err = parallel(ctx, f.Len(), func(ctx context.Context, i int) error {
 		img, err := f.image(ctx, i, memory, func(e Encoded) (*Image, error) {
 			img, err := e.image()
-			if err != nil {
-				return nil, err
+			if err == nil {
+				img, err = img.Preprocess(p)
 			}
-			if img.Clipped {
+			if err == nil && img.Clipped {
 				clipped(i)
 			}
-			return img.Preprocess(p)
+			return img, err
 		})
 		var failed *ImageError
 		switch {

@@ -119,14 +119,17 @@ func (p *Image) turned(orientation int) *Image {
 		7: {h*w - 1, -1, -w},    // rotated by 180°, then transposed
 		8: {w - 1, -1, w},       // rotated by 90° counter-clockwise
 	}[orientation]
-	out := &Image{Height: h, Width: w, Pixels: make([]uint8, 0, len(p.Pixels))}
+	out := &Image{Height: h, Width: w, Pixels: make([]uint8, 0, len(p.Pixels)), Clipped: p.Clipped}
 	if orientation >= 5 {
 		out.Height, out.Width = w, h
 	}
 	for y := range out.Height {
 		for x := range out.Width {
-			at := 3 * (walk.corner + y*walk.down + x*walk.right)
-			out.Pixels = append(out.Pixels, p.Pixels[at:at+3]...)
+			at := walk.corner + y*walk.down + x*walk.right
+			out.Pixels = append(out.Pixels, p.Pixels[3*at:3*at+3]...)
+			if p.grey16 != nil {
+				out.grey16 = append(out.grey16, p.grey16[at])
+			}
 		}
 	}
 	return out

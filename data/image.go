@@ -14,11 +14,13 @@ import (
 	"image/jpeg"
 	"image/png"
 	"io"
+	"slices"
 
 	"golang.org/x/image/bmp"
 	"golang.org/x/image/tiff"
 	"golang.org/x/image/webp"
 
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/disk"
 )
 
@@ -35,11 +37,35 @@ type Image struct {
 	Pixels        []uint8   // [Height, Width, 3], row-major
 	Float         []float32 // Pixels before rounding, with preprocess.Settings.Float; else nil
 	Grid          [2]int    // rows and columns of patches, with preprocess.ResizePatches; else zero
-	Clipped       bool      // as Decode returns it: has 16-bit grey above 255, see ClippedGrey
+	Clipped       bool      // has 16-bit grey above 255, see ClippedGrey
+
+	grey16 []uint16 // [Height, Width] the values that Pixels clip, until Preprocess; nil without Clipped
 }
 
 // ClippedGrey is a warning, logged once for each dataset or prediction, because such images look white to a model.
-const ClippedGrey = "16-bit grey above 255 becomes 255, as in Pillow: convert such images (mogrify -depth 8)"
+const ClippedGrey = "16-bit grey above 255 becomes 255, as in Pillow: convert such images (mogrify -depth 8), or train a " +
+	"classifier with --set grey16=range"
+
+// graded returns the image with its 16-bit grey in 8 bits, by a value of preprocess.Settings.Grey16.
+func (p *Image) graded(grey16 string) *Image {
+	if p.grey16 == nil || grey16 == preprocess.GreyClip {
+		return p
+	}
+	low, span := 0, 1<<16
+	if grey16 == preprocess.GreyRange {
+		low = int(slices.Min(p.grey16))
+		span = max(1, int(slices.Max(p.grey16))-low)
+	}
+	out := &Image{Height: p.Height, Width: p.Width, Pixels: make([]uint8, 0, 3*len(p.grey16))}
+	for _, grey := range p.grey16 {
+		v := uint8((int(grey) - low) * 255 / span)
+		if grey16 == preprocess.GreyScale {
+			v = uint8(grey >> 8)
+		}
+		out.Pixels = append(out.Pixels, v, v, v)
+	}
+	return out
+}
 
 // RGBA returns the image in the form of the standard library: a copy.
 func (p *Image) RGBA() *image.RGBA {
@@ -236,9 +262,7 @@ func (e Encoded) image() (p *Image, err error) {
 	if p, err = e.unoriented(); err != nil {
 		return nil, disk.Damage(err)
 	}
-	turned := p.turned(e.orientation())
-	turned.Clipped = p.Clipped
-	return turned, nil
+	return p.turned(e.orientation()), nil
 }
 
 // unoriented decodes the file without its orientation.
@@ -336,11 +360,15 @@ func (p *Image) samples(pix []uint8, stride, step int, at [3]int) {
 
 // clipped converts 16-bit grey, a sample at every step bytes, as Pillow 13 does: values above 255 become 255.
 func (p *Image) clipped(pix []uint8, stride, step int) {
-	for i := range p.Height * p.Width {
+	p.grey16 = make([]uint16, p.Height*p.Width)
+	for i := range p.grey16 {
 		grey := binary.BigEndian.Uint16(pix[i/p.Width*stride+i%p.Width*step:])
 		v := uint8(min(255, grey))
 		copy(p.Pixels[3*i:], []uint8{v, v, v})
-		p.Clipped = p.Clipped || grey > 255
+		p.grey16[i] = grey
+	}
+	if p.Clipped = slices.Max(p.grey16) > 255; !p.Clipped {
+		p.grey16 = nil
 	}
 }
 

@@ -88,7 +88,7 @@ func TestDecode_Refuses(t *testing.T) {
 			oneLine(t, name, err)
 			e, headed := identify(raw[:end], maxPixels)
 			if _, err := e.cropped(func(int, int) window { return window{height: 2, width: 2} }, 2, 2,
-				preprocess.Bilinear); err == nil && headed == nil {
+				preprocess.Bilinear, ""); err == nil && headed == nil {
 				t.Errorf("%s: a window of %d of %d bytes is decoded", name, end, len(raw))
 			}
 		}
@@ -248,6 +248,41 @@ func TestDecode_GreyOf16BitsIsClippedAsByPillow13(t *testing.T) {
 	}
 }
 
+// The expected values are from NumPy: v >> 8, as Pillow 10.3 reads such files, and (v - v.min()) * 255 // np.ptp(v).
+func TestPreprocess_GreyOf16Bits(t *testing.T) {
+	img := image.NewGray16(image.Rect(0, 0, 2, 3))
+	for i, v := range []uint16{4000, 1100, 300, 2047, 2500, 513} {
+		img.SetGray16(i%2, i/2, color.Gray16{Y: v})
+	}
+	plain := datatest.PNG(img)
+	const header = 8 + 25
+	exif := slices.Concat([]byte("eXIf"), turnedEXIF) // by 90° clockwise: 2 rows of 3
+	rotated := slices.Concat(plain[:header], binary.BigEndian.AppendUint32(nil, uint32(len(turnedEXIF))), exif,
+		binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE(exif)), plain[header:])
+	for grey16, want := range map[string][2][]uint8{
+		preprocess.GreyClip:  {{255, 255, 255, 255, 255, 255}, {255, 255, 255, 255, 255, 255}},
+		preprocess.GreyScale: {{15, 4, 1, 7, 9, 2}, {9, 1, 15, 2, 7, 4}},
+		preprocess.GreyRange: {{255, 55, 0, 120, 151, 14}, {151, 0, 255, 14, 120, 55}},
+	} {
+		for i, raw := range [][]byte{plain, rotated} {
+			e := gomlxtest.Must(Identify(raw, 0))(t)
+			decoded := gomlxtest.Must(e.Decode(nil))(t)
+			whole := gomlxtest.Must(decoded.Preprocess(preprocess.Settings{Grey16: grey16}))(t)
+			all := func(height, width int) window { return window{height: height, width: width} }
+			cropped := gomlxtest.Must(e.cropped(all, 3-i, 2+i, preprocess.Bilinear, grey16))(t)
+			for of, got := range map[string]*Image{"whole": whole, "cropped": cropped} {
+				red := make([]uint8, 0, 6)
+				for at := 0; at < len(got.Pixels); at += 3 {
+					red = append(red, got.Pixels[at])
+				}
+				if !slices.Equal(red, want[i]) || got.Width != 2+i || got.Clipped != (grey16 == preprocess.GreyClip) {
+					t.Errorf("%q, %s: %v, clipped %v, want %v", grey16, of, red, got.Clipped, want[i])
+				}
+			}
+		}
+	}
+}
+
 func TestFiles_WarnOnceOfClippedGrey(t *testing.T) {
 	white := image.NewGray16(image.Rect(0, 0, 30, 2))
 	for i := range 60 {
@@ -372,7 +407,7 @@ func cropOf(t testing.TB, raw []byte, choose func(height, width int) window, hei
 	if err != nil {
 		t.Fatal(err)
 	}
-	return gomlxtest.Must(e.cropped(choose, height, width, kernel))(t)
+	return gomlxtest.Must(e.cropped(choose, height, width, kernel, ""))(t)
 }
 
 // The expected values are from Pillow's draft, crop and resize of a box. The decoder of the standard library has no
@@ -453,7 +488,7 @@ func FuzzCrop(f *testing.F) {
 			return
 		}
 		shown := window{top: int(int8(at[0])), left: int(int8(at[1])), height: 1 + int(at[2]), width: 1 + int(at[3])}
-		p, err := e.cropped(func(int, int) window { return shown }, 7, 5, preprocess.Bilinear)
+		p, err := e.cropped(func(int, int) window { return shown }, 7, 5, preprocess.Bilinear, preprocess.GreyRange)
 		if err == nil && (p.Height != 7 || p.Width != 5 || len(p.Pixels) != 105) {
 			t.Errorf("%+v: %d×%d", shown, p.Width, p.Height)
 		}

@@ -79,9 +79,9 @@ func jpegSegments(raw []byte) iter.Seq2[byte, []byte] {
 // cropped decodes a window, which choose selects given the sides of the oriented image, and resizes it. The result
 // equals windowed and Resize on the whole image, but jpegs are decoded only as far as needed. With -tags libjpeg a
 // window of at least two, four or eight times the output size is decoded at a half, a quarter or an eighth, as by
-// Pillow's draft.
-func (e Encoded) cropped(choose func(height, width int) window, outHeight, outWidth int,
-	kernel preprocess.Resample) (p *Image, err error) {
+// Pillow's draft. grey16 is as in preprocess.Settings.
+func (e Encoded) cropped(choose func(height, width int) window, outHeight, outWidth int, kernel preprocess.Resample,
+	grey16 string) (p *Image, err error) {
 	defer disk.Recover(&err)
 	if e.format.decode == nil && e.orientation() == upright && kernel != preprocess.Nearest {
 		if w := choose(e.height, e.width); w.within(e.height, e.width) {
@@ -92,6 +92,7 @@ func (e Encoded) cropped(choose func(height, width int) window, outHeight, outWi
 	if p, err = e.image(); err != nil {
 		return nil, err
 	}
+	p = p.graded(grey16)
 	out := p.windowed(choose(p.Height, p.Width)).Resize(outHeight, outWidth, kernel)
 	out.Clipped = p.Clipped
 	return out, nil

@@ -27,6 +27,16 @@ func FromImage(img image.Image) *Image {
 // Preprocess returns the image resized and cropped, or cut into patches, as settings specify. Only the visible part of
 // the resized image is computed.
 func (p *Image) Preprocess(s preprocess.Settings) (*Image, error) {
+	p = p.graded(s.Grey16)
+	out, err := p.fitted(s)
+	if err == nil && p.Clipped {
+		out.Clipped = true
+	}
+	return out, err
+}
+
+// fitted is Preprocess without the conversion of 16-bit grey.
+func (p *Image) fitted(s preprocess.Settings) (*Image, error) {
 	height, width := s.Resized(p.Height, p.Width)
 	w := window{height: height, width: width}
 	if s.Resize != preprocess.ResizePatches && (s.Crop != [2]int{} || s.Trim != [2]int{}) {

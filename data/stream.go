@@ -100,9 +100,9 @@ func (s *stream) decode(e Encoded, v view, row int) (img *Image, err error) {
 		img, err = e.cropped(func(height, width int) window {
 			w = v.window(random.New(streamSample, v.Seed, v.Epoch, v.Index), height, width)
 			return w
-		}, v.Size[0], v.Size[1], cmp.Or(v.Interpolation, preprocess.Bilinear))
-	} else {
-		img, err = e.image()
+		}, v.Size[0], v.Size[1], cmp.Or(v.Interpolation, preprocess.Bilinear), s.settings.Grey16)
+	} else if img, err = e.image(); err == nil {
+		img, err = img.Preprocess(s.settings)
 	}
 	if err != nil {
 		return nil, err
@@ -114,8 +114,7 @@ func (s *stream) decode(e Encoded, v view, row int) (img *Image, err error) {
 		img.flip(w)
 		return v.change(img, v.Seed, v.Epoch, v.Index), nil
 	}
-	img, err = img.Preprocess(s.settings)
-	if err == nil && v.onHost() {
+	if v.onHost() {
 		img = v.Apply(img, v.Seed, v.Epoch, v.Index)
 	}
 	return img, err

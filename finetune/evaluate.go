@@ -144,7 +144,7 @@ func (m *Model) batches(p pixels, program *model.Exec, size int, see func(first 
 		if err != nil {
 			return err
 		}
-		flat, err := taken(outputs, min(size, images-rows[0]))
+		flat, err := taken(outputs, min(size, images-rows[0]), m.numbers)
 		if err := errors.Join(err, m.confirm()); err != nil {
 			return err
 		}
@@ -155,10 +155,19 @@ func (m *Model) batches(p pixels, program *model.Exec, size int, see func(first 
 	return nil
 }
 
+// numbers returns the output of a program, and of an ONNX file the logits of the images in it.
+func (m *Model) numbers(output *tensors.Tensor) ([]float32, error) {
+	if m.onnx != nil {
+		return m.onnx.Logits(output)
+	}
+	return tensors.CopyFlatData[float32](output)
+}
+
 // taken returns the first n rows of outputs, flat, and frees the outputs.
-func taken(outputs []*tensors.Tensor, n int) (flat [][]float32, err error) {
+func taken(outputs []*tensors.Tensor, n int, numbers func(*tensors.Tensor) ([]float32, error)) (flat [][]float32,
+	err error) {
 	for _, output := range outputs {
-		values, copyErr := tensors.CopyFlatData[float32](output)
+		values, copyErr := numbers(output)
 		if copyErr == nil {
 			values = values[:len(values)/output.Shape().Dim(0)*n]
 		}
@@ -194,6 +203,9 @@ func (m *Model) ownBatches(images, size int) iter.Seq2[int, []int] {
 func (m *Model) AverageFlips() error {
 	if err := m.Recipe.oneSize("test-time augmentation"); err != nil {
 		return err
+	}
+	if m.onnx != nil {
+		return errors.New("finetune: an ONNX file has no test-time augmentation: leave it out")
 	}
 	program, err := m.forward(func(scope *model.Scope, images *Node, plan []*Node) []*Node {
 		logits := m.logits(scope, Concatenate([]*Node{images, Reverse(images, 2)}, 0), plan) // [2·batch, classes]

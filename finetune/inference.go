@@ -117,7 +117,7 @@ func (in *Inference) call(program *model.Exec, images []*data.Image, see func(ou
 	if in.unlike != nil {
 		return in.unlike
 	}
-	flat, err := taken(outputs, len(images))
+	flat, err := taken(outputs, len(images), in.m.numbers)
 	if err != nil {
 		return err
 	}

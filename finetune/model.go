@@ -45,7 +45,8 @@ type Model struct {
 	Headless   bool         // the files have no head, so that Predict returns ErrHeadless; Embed and Inference do not
 	Logger     *slog.Logger // of warnings about images that Predict and Embed read; may be nil
 
-	refused  error // why Preprocess is unknown; nil if it is known
+	refused  error             // why Preprocess is unknown; nil if it is known
+	onnx     *checkpoints.ONNX // an ONNX file that computes the logits in place of the network; or nil
 	backend  compute.Backend
 	devices  parallel.Devices
 	store    *model.Store
@@ -72,9 +73,12 @@ func newModel(backend compute.Backend, recipe Recipe, classes []string, seed int
 	return m, err
 }
 
-// logitsProgram compiles the logits of the images of a plan.
+// logitsProgram compiles the logits of the images of a plan; of an ONNX file its input, see numbers.
 func (m *Model) logitsProgram() (*model.Exec, error) {
 	return m.forward(func(scope *model.Scope, images *Node, plan []*Node) []*Node {
+		if m.onnx != nil {
+			return []*Node{images}
+		}
 		return []*Node{m.logits(scope, images, plan)}
 	})
 }
@@ -203,6 +207,9 @@ func (m *Model) Finalize() {
 	m.eval.Finalize()
 	if m.features != nil {
 		m.features.Finalize()
+	}
+	if m.onnx != nil {
+		m.onnx.Finalize()
 	}
 	m.store.Finalize()
 }

@@ -28,8 +28,8 @@ import (
 )
 
 // Open opens a model to evaluate it, predict with it or export it. The path is the directory of a run, one of its
-// checkpoints, a file or directory of Hugging Face, timm or Google, or hf://owner/name[@revision], which is downloaded
-// into the cache of the Hugging Face tools.
+// checkpoints, a file or directory of Hugging Face, timm or Google, hf://owner/name[@revision], which is downloaded into
+// the cache of the Hugging Face tools, or an export to ONNX, which needs the build tag onnx and has only logits.
 //
 //	model, err := finetune.Open(backend, "runs/first")
 //	model, err := finetune.OpenOptions{Size: [2]int{384, 384}}.Open(backend, "hf://google/vit-base-patch16-224")
@@ -147,9 +147,13 @@ func openRun(backend compute.Backend, run *checkpoints.Checkpoint, skipped []err
 // openImported opens a model of other software, or one of ours at another size.
 func openImported(backend compute.Backend, path string, o OpenOptions) (*Model, error) {
 	imported, err := checkpoints.Import(path, checkpoints.ImportOptions{Weights: o.Weights, HeadOptional: true,
-		Hints: o.Files})
+		ONNX: true, Hints: o.Files})
 	if err != nil {
 		return nil, fmt.Errorf("finetune: no model in %s: %w", path, err)
+	}
+	if c := imported.Config; imported.ONNX != nil && o.Size != [2]int{} && o.Size != [2]int{c.ImageRows, c.ImageCols} {
+		return nil, fmt.Errorf("finetune: %s is an ONNX file for images of %d×%d: leave out the other size", path,
+			c.ImageRows, c.ImageCols)
 	}
 	origin, err := originOf(path, imported)
 	if err != nil {
@@ -171,8 +175,12 @@ func openImported(backend compute.Backend, path string, o OpenOptions) (*Model, 
 		return nil, err
 	}
 	m.Headless = imported.Headless()
-	notes, err := source.load(m, func(path string) bool { return m.Headless && strings.HasPrefix(path, headPath) })
-	if err != nil {
+	var notes []string
+	if m.onnx = imported.ONNX; m.onnx != nil {
+		m.Recipe.Architecture = imported.Format
+	} else if notes, err = source.load(m, func(path string) bool {
+		return m.Headless && strings.HasPrefix(path, headPath)
+	}); err != nil {
 		return nil, err
 	}
 	m.Source = Source{Path: path, Format: imported.Format, SHA256: imported.SHA256, Notes: notes}

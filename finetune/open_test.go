@@ -104,6 +104,41 @@ func TestExport_OpensAsTheRun(t *testing.T) {
 	refused(t, "a path of nothing", err, "nothing")
 }
 
+// Logits of ONNX Runtime are the run's, in a program that has it; what needs weights is refused.
+func TestExport_OfONNXOpensAsTheRun(t *testing.T) {
+	gomlxtest.OnGo(t)
+	recipe := everything()
+	recipe.Model.Position = "learned"
+	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Seed: 5, Train: dataset(47, 1), Dir: t.TempDir()}
+	m, _ := done(t, run)
+	set, dir := dataset(7, 9), filepath.Join(t.TempDir(), "onnx")
+	gomlxtest.Must(m.Export(dir, checkpoints.ExportOptions{Format: "onnx"}))(t)
+	opened, err := Open(run.Backend, dir)
+	if _, none := checkpoints.OpenONNX(filepath.Join(dir, "model.onnx"), m.Recipe.Model); none != nil {
+		refused(t, "without ONNX Runtime", err, "-tags=onnx")
+		return
+	}
+	gomlxtest.NoError(t, err)
+	defer opened.Finalize()
+	if !slices.Equal(opened.Classes, set.Classes) || opened.Headless || opened.Recipe.Augment.Std != m.Recipe.Augment.Std {
+		t.Errorf("%q, %+v", opened.Classes, opened.Recipe.Augment)
+	}
+	want := gomlxtest.Must(m.logitsOf(set))(t)
+	nearLogits(t, "evaluation", gomlxtest.Must(opened.logitsOf(set))(t), want)
+	inference := gomlxtest.Must(opened.Inference())(t)
+	for row := range set.Len() {
+		out := gomlxtest.Must(inference.Batch([]*data.Image{gomlxtest.Must(set.Image(t.Context(), row))(t)}))(t)
+		nearLogits(t, "inference", [][]float32{out[0].Logits}, want[row:row+1])
+	}
+	_, err = OpenOptions{Size: [2]int{8, 6}}.Open(run.Backend, dir)
+	refused(t, "another size", err, dir)
+	_, err = opened.Export(filepath.Join(t.TempDir(), "hf"), checkpoints.ExportOptions{})
+	refused(t, "an export", err, "onnx")
+	refused(t, "flips", opened.AverageFlips(), "ONNX")
+	_, err = opened.Embed("a.png")
+	refused(t, "features", err, "onnx")
+}
+
 // Without its file the preprocessing of a model is unknown: images scaled otherwise get other classes.
 func TestOpen_WithoutPreprocessingRefusesImages(t *testing.T) {
 	gomlxtest.OnGo(t)

@@ -71,7 +71,9 @@ func (m *Model) PreprocessImage(img *data.Image) (*data.Image, error) {
 	}
 	img, err = img.Preprocess(settings)
 	if _, _, varies := settings.OutputSize(); err == nil && varies != nil {
+		clipped := img.Clipped
 		img = img.Resize(c.ImageRows, c.ImageCols, settings.Kernel())
+		img.Clipped = clipped
 	}
 	return img, err
 }

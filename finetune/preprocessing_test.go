@@ -36,6 +36,15 @@ func imageFiles(t *testing.T) *data.Files {
 			}
 		}
 		name := fmt.Sprintf("%c/%02d", 'a'+i%3, i)
+		if i%7 == 3 { // of 12 bits
+			deep := image.NewGray16(img.Rect)
+			for at := range height * width {
+				grey := color.Gray16Model.Convert(img.At(at%width, at/width)).(color.Gray16)
+				deep.SetGray16(at%width, at/width, color.Gray16{Y: 300 + grey.Y>>5})
+			}
+			files[name+".png"] = datatest.PNG(deep)
+			continue
+		}
 		if i%2 == 0 {
 			files[name+".png"] = datatest.PNG(img)
 			continue
@@ -78,6 +87,7 @@ func TestPreprocess_OfPredictionsAndExportsIsEvaluations(t *testing.T) {
 		"squash":              {"aspect=squash", [2]int{4, 6}, true},
 		"resized in graphs":   {"aspect=squash;augment.size=[8,12]", [2]int{4, 6}, false},
 		"no aspect, as cli's": {"", [2]int{6, 6}, true},
+		"16-bit grey":         {"aspect=squash;grey16=range", [2]int{6, 6}, false},
 	} {
 		recipe := gomlxtest.Must(tiny().Set("epochs=1;" + c.settings))(t)
 		set := gomlxtest.Must(files.Load(t.Context(), gomlxtest.Must(recipe.Preprocessing(c.size))(t), nil))(t)

@@ -56,15 +56,15 @@ func (m *Model) each(p readable, program *model.Exec, see func(i int, output []f
 		return fmt.Errorf("finetune: %w", err)
 	}
 	ready, stop := make(chan batch), make(chan struct{})
+	var warned sync.Once
 	var reading sync.WaitGroup
 	defer reading.Wait()
 	defer close(stop)
-	p = m.warning(p)
 	reading.Go(func() {
 		defer close(ready)
 		for first := 0; first < p.n; first += m.EvalBatch() {
 			select {
-			case ready <- m.readBatch(p, first):
+			case ready <- m.readBatch(p, first, &warned):
 			case <-stop:
 				return
 			}
@@ -86,23 +86,6 @@ func (m *Model) each(p readable, program *model.Exec, see func(i int, output []f
 		}
 	}
 	return nil
-}
-
-// warning returns the same images, and logs [data.ClippedGrey] once.
-func (m *Model) warning(p readable) readable {
-	if m.Logger == nil {
-		return p
-	}
-	var once sync.Once
-	read := p.read
-	p.read = func(i int) (*data.Image, error) {
-		img, err := read(i)
-		if err == nil && img.Clipped {
-			once.Do(func() { m.Logger.Warn(data.ClippedGrey, "image", p.name(i)) })
-		}
-		return img, err
-	}
-	return p
 }
 
 // collect applies a function to the first output of a program for each image, and returns the results, with an error of
@@ -127,8 +110,9 @@ func collect[T any](m *Model, p readable, program *model.Exec,
 	return all, nil
 }
 
-// readBatch reads a batch of images starting at first, and resizes them to the model's size.
-func (m *Model) readBatch(p readable, first int) batch {
+// readBatch reads a batch of images starting at first, resizes them to the model's size, and logs [data.ClippedGrey]
+// once.
+func (m *Model) readBatch(p readable, first int, warned *sync.Once) batch {
 	n := min(p.n-first, m.EvalBatch())
 	images, failed := make([]*data.Image, n), make([]error, n)
 	var group errgroup.Group
@@ -143,6 +127,9 @@ func (m *Model) readBatch(p readable, first int) batch {
 			}
 			if failed[k] = err; err == nil {
 				images[k] = img
+			}
+			if err == nil && img.Clipped && m.Logger != nil {
+				warned.Do(func() { m.Logger.Warn(data.ClippedGrey, "image", p.name(first+k)) })
 			}
 			return nil
 		})

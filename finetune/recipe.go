@@ -62,6 +62,9 @@ type Recipe struct {
 	// Aspect is how images of other aspect ratios are resized: "crop", "squash" or "keep", or "" for crop where they have
 	// several sizes.
 	Aspect string `json:"aspect,omitempty"`
+	// Grey16 is what becomes of 16-bit grey above 255 in image files: "scale", the high byte, "range", the range of each
+	// image, or "", clipped as in Pillow.
+	Grey16 string `json:"grey16,omitempty"`
 	// MixupSwitchEpoch is the epoch from which on mixup draws λ with LateMixupAlpha (the release's two stages); 0: never.
 	MixupSwitchEpoch int     `json:"mixup_switch_epoch,omitempty"`
 	LateMixupAlpha   float64 `json:"late_mixup_alpha,omitempty"` // α of mixup from epoch MixupSwitchEpoch on
@@ -209,6 +212,9 @@ func (r Recipe) validate() error {
 	if _, err := networkOf(r.Architecture, r.Model); err != nil {
 		return err
 	}
+	if err := (preprocess.Settings{Grey16: r.Grey16}).Validate(); err != nil {
+		return fmt.Errorf("finetune: %w", err)
+	}
 	if err := validateAspect(r.Aspect, r.Augment, r.Model); err != nil {
 		return err
 	}
@@ -290,7 +296,7 @@ func (r Recipe) oneSize(what string) error {
 
 // Preprocessing returns the settings that resize images to a size in pixels, as in training.
 func (r Recipe) Preprocessing(size [2]int) (preprocess.Settings, error) {
-	s := preprocess.Settings{Resample: preprocess.Bicubic, Size: size}
+	s := preprocess.Settings{Resample: preprocess.Bicubic, Size: size, Grey16: r.Grey16}
 	switch r.Aspect {
 	case aspectSquash:
 		s.Resize = preprocess.ResizeExact

@@ -152,6 +152,7 @@ var refusals = map[string][]string{
 	`learning_rates["head"]`: {"optimizer.learning_rates.head=-1"},
 	"left to train":          {"freeze=backbone,position,gate,head"}, "lora": {"lora=2"}, // from scratch
 	`aspect "kept"`: {"aspect=kept"}, "patches of 2 pixels": {"aspect=keep"}, "interpolation": {"interpolation=best"},
+	`grey16 "low"`: {"grey16=low"},
 	"architecture": {"architecture=cnn"},
 	`"learned"`:    {"architecture=dhvt;model.position=learned"},
 }

@@ -88,7 +88,7 @@ func (r Recipe) augmented(program *Exec, images data.Dataset, set *data.InMemory
 	if err != nil {
 		return nil, err
 	}
-	flat, err := taken(outputs, len(rows))
+	flat, err := taken(outputs, len(rows), tensors.CopyFlatData[float32])
 	return flat[0], err
 }
 

@@ -255,13 +255,13 @@ func (s *Server) decode(ctx context.Context, f file, header data.Encoded) (*data
 		return nil, late
 	}
 	if err == nil {
-		if image.Clipped {
-			s.clipped.Do(func() { s.options.Log.Warn(data.ClippedGrey, "image", f.name) })
-		}
 		image, err = s.model.PreprocessImage(image)
 	}
 	if err != nil {
 		return nil, f.failed(err)
+	}
+	if image.Clipped {
+		s.clipped.Do(func() { s.options.Log.Warn(data.ClippedGrey, "image", f.name) })
 	}
 	return image, nil
 }

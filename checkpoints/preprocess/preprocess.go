@@ -32,6 +32,8 @@ type Settings struct {
 	Resample Resample `json:"resample,omitempty"` // the kernel; empty means Bilinear
 	Patch    int      `json:"patch,omitempty"`    // side of the patches of ResizePatches, in pixels
 	Float    bool     `json:"float,omitempty"`    // no rounding to 8 bits after the resize, as in DINOv3's processor
+	// Grey16 is what becomes of 16-bit grey, before the resize: GreyClip, GreyScale or GreyRange.
+	Grey16 string `json:"grey16,omitempty"`
 
 	// Crop is the rows and columns of a window around the centre, taken after the resize; zero takes none. Pixels beyond
 	// the image have the colour Fill.
@@ -49,6 +51,13 @@ type Settings struct {
 	Mean    [3]float64 `json:"mean,omitzero"`
 	Std     [3]float64 `json:"std,omitzero"`
 }
+
+// Values of Settings.Grey16. An image is converted if it has a value above 255.
+const (
+	GreyClip  = ""      // values above 255 become 255, as in Pillow
+	GreyScale = "scale" // the high byte
+	GreyRange = "range" // the image's smallest value becomes 0 and its largest 255
+)
 
 // Resize is the rule by which an image is resized to Size; "" keeps its size.
 type Resize string
@@ -104,6 +113,8 @@ func (s Settings) Validate() error {
 	}
 	patches := s.Resize == ResizePatches
 	switch {
+	case !slices.Contains([]string{GreyClip, GreyScale, GreyRange}, s.Grey16):
+		return fmt.Errorf("preprocess: grey16 %q, want scale, range, or none to clip", s.Grey16)
 	case s.Float && (patches || s.Resample == Nearest):
 		return fmt.Errorf("preprocess: float with fit %q, resample %q: want another of either", s.Resize, s.Resample)
 	case patches && (s.Patch < 1 || s.Size[0]%s.Patch != 0 || s.Size[1]%s.Patch != 0 || s.Crop != [2]int{}):

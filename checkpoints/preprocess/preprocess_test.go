@@ -280,6 +280,7 @@ func TestSettings_Bounds(t *testing.T) {
 		s    Settings
 		want string // of the error; empty for none
 	}{
+		{s: Settings{Grey16: GreyRange}}, {s: Settings{Grey16: "low"}, want: `grey16 "low"`},
 		{s: Settings{}}, {s: Settings{Size: [2]int{0, 5}}, want: "without fit"},
 		{s: Settings{Resize: ResizeExact, Size: [2]int{1, MaxSide}}},
 		{s: Settings{Resize: ResizeExact, Size: [2]int{MaxSide, 1}}},

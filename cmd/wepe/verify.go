@@ -84,7 +84,9 @@ func (o *verification) logits(c *cobra.Command, a, b string) string {
 		if headless {
 			must.M(fmt.Errorf("%s has no classifier, an ONNX file has one", a))
 		}
-		got = must.M1(checkpoints.ONNXLogits(file, first.Config, images))
+		g := must.M1(checkpoints.OpenONNX(file, first.Config))
+		defer g.Finalize()
+		got = must.M1(g.Logits(images))
 	} else {
 		got = must.M1(o.second(c, backend, b, images, first, headless))
 	}

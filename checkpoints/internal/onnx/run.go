@@ -16,29 +16,63 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Run runs a file with one input and one output. It returns ErrNone in a program without ONNX Runtime.
-func Run(file string, input *tensors.Tensor) ([]float32, error) {
+// File is a file with one input and one output, on ONNX Runtime.
+type File struct {
+	raw     []byte
+	backend compute.Backend
+	sizes   map[int]compute.Executable // by batch size, loaded when first used
+}
+
+// Open opens a file. It returns ErrNone in a program without ONNX Runtime.
+func Open(file string) (*File, error) {
 	backend, err := compute.NewWithConfig("onnx:cpu")
 	if err != nil {
 		return nil, errors.WithMessage(ErrNone, err.Error())
 	}
-	defer backend.Finalize()
 	raw, err := os.ReadFile(file)
 	if err != nil {
+		backend.Finalize()
 		return nil, err
 	}
-	if raw, err = fixBatch(raw, input.Shape().Dim(0)); err != nil {
-		return nil, err
+	return &File{raw, backend, map[int]compute.Executable{}}, nil
+}
+
+// Finalize frees the memory of the file.
+func (f *File) Finalize() {
+	for _, graph := range f.sizes {
+		graph.Finalize()
 	}
-	graph, err := binding.LoadModel(backend, bytes.NewReader(raw))
+	f.backend.Finalize()
+}
+
+// graph returns the graph for a batch size.
+func (f *File) graph(size int) (compute.Executable, error) {
+	if known := f.sizes[size]; known != nil {
+		return known, nil
+	}
+	raw, err := fixBatch(f.raw, size)
 	if err != nil {
 		return nil, err
 	}
-	defer graph.Finalize()
+	graph, err := binding.LoadModel(f.backend, bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
 	if names, _ := graph.Inputs(); len(names) != 1 || len(graph.Outputs()) != 1 {
+		graph.Finalize()
 		return nil, errors.Errorf("%d inputs and %d outputs, want one of each", len(names), len(graph.Outputs()))
 	}
-	buffer, err := input.Buffer(backend, 0)
+	f.sizes[size] = graph
+	return graph, nil
+}
+
+// Run computes the output for one batch.
+func (f *File) Run(input *tensors.Tensor) ([]float32, error) {
+	graph, err := f.graph(input.Shape().Dim(0))
+	if err != nil {
+		return nil, err
+	}
+	buffer, err := input.Buffer(f.backend, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -294,6 +294,9 @@ func Preprocessing(m *finetune.Model) string {
 	if s.Trim != [2]int{} {
 		text += fmt.Sprintf(", trimmed to whole patches: %d×%d", s.Trim[0], s.Trim[1])
 	}
+	if s.Grey16 != preprocess.GreyClip {
+		text += ", 16-bit grey by " + s.Grey16
+	}
 	if a.Std == [3]float64{} {
 		return text + ", pixels scaled to 0…1"
 	}
