@@ -192,8 +192,8 @@ func (e *export) explain(err error, params map[string]any) error {
 			"compare the logits", e.Format, strings.Join(possible, " or "), e.config.Epsilon), "Epsilon"}
 	}
 	if last.Folded() == "" {
-		return errors.Errorf("%s: %s, and position %q acts inside the blocks, where no table can take its place", otherFormat,
-			strings.TrimSuffix(err.Error(), ": "+otherFormat), e.encoded)
+		return errors.Errorf("%s cannot store position %s: %s, or train a model with position learned (%s)", e.Format,
+			e.encoded, otherFormat, strings.TrimSuffix(err.Error(), ": "+otherFormat))
 	}
 	return err
 }

@@ -354,8 +354,15 @@ images = processor(Image.open("photo.jpg").convert("RGB"), return_tensors="pt")
 		return "Names and layouts follow google-research/vision_transformer.\n\n```python\nimport numpy\n\n" +
 			"weights = numpy.load(\"model.npz\")\n```\n"
 	case formatONNX:
-		return python("import onnxruntime", `model = onnxruntime.InferenceSession("model.onnx")`,
-			`[logits] = model.run(["logits"], {"pixel_values": images.astype("float32")})`)
+		run := `[logits] = model.run(["logits"], {"pixel_values": images.astype("float32")})`
+		if e.Preprocess == nil {
+			return python("import onnxruntime", `model = onnxruntime.InferenceSession("model.onnx")`, run)
+		}
+		return "```python\nimport json, onnxruntime\nfrom PIL import Image\nfrom transformers import AutoImageProcessor\n\n" +
+			`model = onnxruntime.InferenceSession("model.onnx")
+processor = AutoImageProcessor.from_pretrained(".")
+images = processor(Image.open("photo.jpg").convert("RGB"), return_tensors="np").pixel_values
+` + run + "\n" + `print(json.load(open("config.json"))["id2label"][str(logits[0].argmax())])` + "\n```\n"
 	}
 	return "```go\nmodel, err := checkpoints.Import(\".\", checkpoints.ImportOptions{})\nerr = model.Load(scope)\n" +
 		"logits := model.Config.Logits(scope, images)\n```\n"

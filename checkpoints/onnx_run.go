@@ -30,7 +30,10 @@ func OpenONNX(file string, c vit.Config) (*ONNX, error) {
 		return nil, err
 	}
 	open, err := onnx.Open(file)
-	return &ONNX{file: file, config: c, open: open}, errors.WithMessagef(err, "checkpoints: %s", file)
+	if err != nil && !errors.Is(err, onnx.ErrNone) { // which is not the file's
+		err = errors.WithMessagef(err, "checkpoints: %s", file)
+	}
+	return &ONNX{file: file, config: c, open: open}, err
 }
 
 // Logits computes the class logits of images, float32 [batch, rows, cols, channels], row by row. It is safe for

@@ -43,8 +43,8 @@ type Image struct {
 }
 
 // ClippedGrey is a warning, logged once for each dataset or prediction, because such images look white to a model.
-const ClippedGrey = "16-bit grey above 255 becomes 255, as in Pillow: convert such images (mogrify -depth 8), or train a " +
-	"classifier with --set grey16=range"
+const ClippedGrey = "16-bit grey above 255 becomes 255, as in Pillow: convert copies (magick IN -auto-level -depth 8 " +
+	"OUT.png), or train a classifier with --set grey16=range"
 
 // graded returns the image with its 16-bit grey in 8 bits, by a value of preprocess.Settings.Grey16.
 func (p *Image) graded(grey16 string) *Image {

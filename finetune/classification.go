@@ -176,6 +176,7 @@ func (c *classification) Start() error {
 		if err != nil {
 			return err
 		}
+		c.Run.Logger.Info(fmt.Sprintf("starting from %s (SHA-256 %.12s…)", c.source.Path, c.source.SHA256))
 		for _, line := range lines {
 			c.Run.Logger.Info(line)
 		}

@@ -46,14 +46,13 @@ func (m *Model) Embed(files ...string) ([]Features, error) {
 }
 
 // EmbedEach is Embed for n images from any source, with memory for one batch: see is called with the features or the
-// read error of each image, in order, while the next are read. An error of see ends EmbedEach.
-func (m *Model) EmbedEach(n int, read func(i int) (*data.Image, error),
+// read error of each image, in order, while the next are read. An error of see ends EmbedEach. name is for messages.
+func (m *Model) EmbedEach(n int, name func(i int) string, read func(i int) (*data.Image, error),
 	see func(i int, f Features, unread error) error) error {
 	if err := m.prepareFeatures(); err != nil {
 		return err
 	}
-	images := readable{n, read, func(i int) string { return fmt.Sprintf("image %d", i) }}
-	return m.each(images, m.features, func(i int, tokens []float32, unread error) error {
+	return m.each(readable{n, read, name}, m.features, func(i int, tokens []float32, unread error) error {
 		if unread != nil {
 			return see(i, Features{}, unread)
 		}

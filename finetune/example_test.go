@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"image"
 	"os"
+	"strconv"
 
 	"github.com/janpfeifer/must"
 
@@ -44,7 +45,7 @@ func ExampleModel_EmbedEach() {
 	m := must.M1(finetune.Open(gomlxtest.Backend(), "../examples/cifar100/demo/vit"))
 	defer m.Finalize()
 	read := func(int) (*data.Image, error) { return data.FromImage(image.NewRGBA(image.Rect(0, 0, 37, 29))), nil }
-	must.M(m.EmbedEach(1, read, func(_ int, f finetune.Features, unread error) error {
+	must.M(m.EmbedEach(1, strconv.Itoa, read, func(_ int, f finetune.Features, unread error) error {
 		fmt.Println("class token", len(f.Class), "mean", len(f.Mean), "patches", f.Rows, f.Cols, len(f.Patches))
 		return unread
 	}))

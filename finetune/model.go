@@ -237,6 +237,9 @@ func (m *Model) settle() error {
 // Batch normalization uses the statistics of each micro-batch.
 const DHVT = "dhvt"
 
+// ONNX is the Recipe.Architecture of an opened ONNX file, see [Open]. It cannot be trained.
+const ONNX = "onnx"
+
 // network is the network of a recipe: a vit.Config or a dhvt.Config.
 type network interface {
 	Logits(scope *model.Scope, images *Node) *Node

@@ -81,12 +81,15 @@ type Source struct {
 	Notes   []string       // what was skipped, replaced or resampled, one line each
 }
 
-// String returns one line, as in "runs/first/best/step-00000120: weights best, step 120".
+// String returns one line, as in "runs/first/best/step-00000120 (best, step 120)".
 func (o Source) String() string {
-	if o.Format == "checkpoint" {
-		return fmt.Sprintf("%s: weights %s", o.Path, o.Weights)
+	switch o.Format {
+	case "checkpoint":
+		return fmt.Sprintf("%s (%s)", o.Path, o.Weights)
+	case ONNX:
+		return o.Path + " (ONNX, computed by ONNX Runtime)"
 	}
-	return fmt.Sprintf("%s: format %s", o.Path, o.Format)
+	return fmt.Sprintf("%s (format %s)", o.Path, o.Format)
 }
 
 // Run returns the directory of a run whose checkpoint is at Path, RUN/best/step-…, and otherwise Path.
@@ -149,11 +152,11 @@ func openImported(backend compute.Backend, path string, o OpenOptions) (*Model, 
 	imported, err := checkpoints.Import(path, checkpoints.ImportOptions{Weights: o.Weights, HeadOptional: true,
 		ONNX: true, Hints: o.Files})
 	if err != nil {
-		return nil, fmt.Errorf("finetune: no model in %s: %w", path, err)
+		return nil, fmt.Errorf("finetune: %s cannot be opened: %w", path, err)
 	}
 	if c := imported.Config; imported.ONNX != nil && o.Size != [2]int{} && o.Size != [2]int{c.ImageRows, c.ImageCols} {
-		return nil, fmt.Errorf("finetune: %s is an ONNX file for images of %d×%d: leave out the other size", path,
-			c.ImageRows, c.ImageCols)
+		return nil, fmt.Errorf("finetune: %s is an ONNX file for images of %d×%d: leave out the other size, or export the model "+
+			"at that size", path, c.ImageRows, c.ImageCols)
 	}
 	origin, err := originOf(path, imported)
 	if err != nil {
@@ -177,7 +180,7 @@ func openImported(backend compute.Backend, path string, o OpenOptions) (*Model, 
 	m.Headless = imported.Headless()
 	var notes []string
 	if m.onnx = imported.ONNX; m.onnx != nil {
-		m.Recipe.Architecture = imported.Format
+		m.Recipe.Architecture = ONNX
 	} else if notes, err = source.load(m, func(path string) bool {
 		return m.Headless && strings.HasPrefix(path, headPath)
 	}); err != nil {

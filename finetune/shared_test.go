@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -50,7 +51,7 @@ func (m *Model) logitsOf(set *data.InMemory) (logits [][]float32, err error) {
 
 // embedImages returns the features of decoded images.
 func (m *Model) embedImages(images ...image.Image) (all []Features, err error) {
-	err = m.EmbedEach(len(images), func(i int) (*data.Image, error) { return data.FromImage(images[i]), nil },
+	err = m.EmbedEach(len(images), strconv.Itoa, func(i int) (*data.Image, error) { return data.FromImage(images[i]), nil },
 		func(_ int, f Features, unread error) error {
 			all = append(all, f)
 			return unread

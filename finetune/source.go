@@ -158,7 +158,6 @@ func (s *initialModel) chooseHead(classes []string) {
 // one line for each difference.
 func (s *initialModel) load(m *Model, mayBeNew func(path string) bool) (report []string, err error) {
 	r := m.Recipe
-	report = append(report, fmt.Sprintf("starting from %s (SHA-256 %.12s…)", s.Path, s.SHA256))
 	how, err := s.imported.Resize(r.Model.ImageRows, r.Model.ImageCols, cmp.Or(r.Interpolation, s.resample))
 	if err != nil {
 		return nil, err

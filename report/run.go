@@ -162,11 +162,15 @@ func (r RunPage) facts() []fact {
 	if s.Fraction > 0 && s.Fraction < 1 {
 		share = fmt.Sprintf("%.4g %%", 100*s.Fraction)
 	}
+	epochs := "epochs"
+	if s.Epochs == 1 {
+		epochs = "epoch"
+	}
 	return slices.DeleteFunc([]fact{
 		{"recipe", s.Recipe}, {"position encoding", s.Encoding}, {"seed", strconv.FormatInt(s.Seed, 10)},
 		{"data", s.Dataset}, {"share of the training images", share}, {"image size", s.ImageSize},
 		{"parameters", printable.Thousands(s.Parameters)},
-		{"steps", fmt.Sprintf("%s (%.4g epochs)", printable.Thousands(s.Steps), float64(s.Epochs))},
+		{"steps", fmt.Sprintf("%s (%.4g %s)", printable.Thousands(s.Steps), float64(s.Epochs), epochs)},
 		{"backend", s.Backend}, {"cores", strconv.Itoa(s.Cores)}, {"ended", s.Date}, {"commit", s.Commit},
 	}, func(f fact) bool { return f.Value == "" || f.Value == "0" && f.Name != "seed" })
 }

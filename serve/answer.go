@@ -310,7 +310,9 @@ func (q *wanted) vector(o finetune.Output) ([]float32, error) {
 		vector = o.Mean
 	}
 	if vector == nil {
-		return nil, refuse(http.StatusNotFound, "the model has no features of %q", q.Pool)
+		pool := cmp.Or(q.Pool, "class")
+		return nil, refuse(http.StatusNotFound, "the model has no features of pool %q: an ONNX export has labels only, "+
+			"another model may have pool mean", pool)
 	}
 	return vector, nil
 }

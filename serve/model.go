@@ -66,6 +66,9 @@ func newServed(m *finetune.Model) (*served, error) {
 		Labels: m.Classes, Preprocessing: preprocessing, Backend: inference.Backend.Name(),
 		Sigmoid: m.Activation == "sigmoid",
 	}}
+	if r.Architecture == finetune.ONNX {
+		s.card.Backend = "onnxruntime"
+	}
 	switch {
 	case m.Headless:
 		s.card.Unscored, s.card.Labels = "the model has no head", []string{}

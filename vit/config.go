@@ -168,8 +168,9 @@ func (c Config) validate() error {
 	}
 	switch {
 	case c.ImageRows%c.PatchSize != 0 || c.ImageCols%c.PatchSize != 0:
-		return fmt.Errorf("vit: an image of %d×%d pixels does not divide into patches of %d×%d: choose a patch size "+
-			"that divides both sides, or resize", c.ImageRows, c.ImageCols, c.PatchSize, c.PatchSize)
+		up := func(side int) int { return (side + c.PatchSize - 1) / c.PatchSize * c.PatchSize }
+		return fmt.Errorf("vit: an image of %d×%d pixels does not divide into patches of %d×%d: take multiples of %[3]d, "+
+			"as %[5]d×%[6]d", c.ImageRows, c.ImageCols, c.PatchSize, c.PatchSize, up(c.ImageRows), up(c.ImageCols))
 	case c.Tokens() > 1<<20:
 		return fmt.Errorf("vit: %d patches are more than this library takes, 2^20: choose a larger patch size", c.Tokens())
 	case c.Width%c.Heads != 0:

@@ -149,7 +149,8 @@ func (j Job) write(ctx context.Context, s *state) error {
 	progress(next)
 	first := next
 	var rows []line // of a batch, written together
-	err = j.Model.EmbedEach(s.All-first, func(i int) (*data.Image, error) { return j.List.read[first+i]() },
+	err = j.Model.EmbedEach(s.All-first, func(i int) string { return j.List.Images[first+i].File },
+		func(i int) (*data.Image, error) { return j.List.read[first+i]() },
 		func(i int, f finetune.Features, unread error) error {
 			if err := context.Cause(ctx); err != nil {
 				return err
@@ -162,7 +163,7 @@ func (j Job) write(ctx context.Context, s *state) error {
 				}
 				rows = append(rows, line{img, slices.Clone(vector)}) // a copy, because vector is part of a larger slice
 			} else {
-				j.Logger.Warn("skipped", "image", img.File, "error", unread)
+				j.Logger.Warn("skipped", "error", unread)
 			}
 			if next = first + i + 1; (i+1)%s.Batch != 0 && next < s.All {
 				return nil

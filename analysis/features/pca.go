@@ -43,7 +43,8 @@ func PCA(m *finetune.Model, l *List, rows []int, foreground bool) ([]Visualizati
 	var points []float64
 	var margin []bool
 	missing := finetune.ReadErrors{}
-	err := m.EmbedEach(len(rows), read, func(i int, f finetune.Features, unread error) (err error) {
+	name := func(i int) string { return l.Images[rows[i]].File }
+	err := m.EmbedEach(len(rows), name, read, func(i int, f finetune.Features, unread error) (err error) {
 		var seen *data.Image
 		if unread == nil {
 			seen, err = m.PreprocessImage(images[i])

@@ -114,7 +114,7 @@ func (s Settings) Validate() error {
 	patches := s.Resize == ResizePatches
 	switch {
 	case !slices.Contains([]string{GreyClip, GreyScale, GreyRange}, s.Grey16):
-		return fmt.Errorf("preprocess: grey16 %q, want scale, range, or none to clip", s.Grey16)
+		return fmt.Errorf("preprocess: grey16 %q, want scale, range, or \"\" to clip", s.Grey16)
 	case s.Float && (patches || s.Resample == Nearest):
 		return fmt.Errorf("preprocess: float with fit %q, resample %q: want another of either", s.Resize, s.Resample)
 	case patches && (s.Patch < 1 || s.Size[0]%s.Patch != 0 || s.Size[1]%s.Patch != 0 || s.Crop != [2]int{}):

@@ -361,7 +361,7 @@ func finish(ctx context.Context, c *cobra.Command, d *dataset.Dataset, r finetun
 	if r.Recipe.Aspect == finetune.AspectKeep {
 		size = "their own aspect ratio"
 	}
-	length := fmt.Sprintf("%d epochs", r.Recipe.Epochs)
+	length := printable.Count(r.Recipe.Epochs, "epoch")
 	if r.Recipe.Steps > 0 {
 		length = fmt.Sprintf("%d steps", r.Recipe.Steps)
 	}
@@ -395,7 +395,7 @@ func printResult(c *cobra.Command, d *dataset.Dataset, r finetune.Run, m *finetu
 	}
 	out.Field("weights", "%s of %d: %s; %s", row.Weights, row.Steps, validation, test)
 	if class, share := guess(r); class != "" {
-		out.Field("guessing", "%.2f %% is the share of the majority class, %s", 100*share, class)
+		out.Field("guessing", "%.2f %% is the share of the largest class, as %s", 100*share, class)
 	}
 	out.Field("log", "%s, %s", filepath.Join(r.Dir, engine.RowsFile), filepath.Join(r.Dir, engine.LogFile))
 	out.Field("report", "%s", filepath.Join(r.Dir, finetune.PageFile))

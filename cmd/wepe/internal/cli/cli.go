@@ -301,7 +301,7 @@ func Unreadable(n, all int) error {
 	if n == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d of %d images cannot be read", n, all)
+	return fmt.Errorf("%d of %d images cannot be read: repair or remove them", n, all)
 }
 
 // Printer prints a command's results.

@@ -274,9 +274,12 @@ func Which(weights string) string {
 
 // Architecture describes the network of a recipe in a line.
 func Architecture(r finetune.Recipe) string {
-	c := r.Model
+	c, kind := r.Model, cmp.Or(r.Architecture, "ViT")
+	if kind == finetune.ONNX {
+		kind = "ONNX file of a ViT"
+	}
 	return fmt.Sprintf("%s of width %d, depth %d, %s, patches of %d at %d×%d, position %s",
-		cmp.Or(r.Architecture, "ViT"), c.Width, c.Depth, printable.Count(c.Heads, "head"), c.PatchSize, c.ImageRows,
+		kind, c.Width, c.Depth, printable.Count(c.Heads, "head"), c.PatchSize, c.ImageRows,
 		c.ImageCols, c.Position)
 }
 
