@@ -48,9 +48,14 @@ var comments = sync.OnceValue(func() map[string]string {
 	return all
 })
 
-// repeated matches the name with which a sentence begins, which a list has already, and "is"; not "name of the recipe".
-func repeated(name string) *regexp.Regexp {
-	return regexp.MustCompile(`^` + name + ` (?:is |are |([^o]|o[^f]))`)
+// withoutName removes the name with which a sentence begins, which a list has already, and "is"; not of "name of the
+// recipe".
+func withoutName(text, name string) string {
+	rest, begins := strings.CutPrefix(text, name+" ")
+	if !begins || strings.HasPrefix(rest, "of") {
+		return text
+	}
+	return strings.TrimPrefix(strings.TrimPrefix(rest, "is "), "are ")
 }
 
 var exported = regexp.MustCompile(`\b[A-Z][A-Za-z0-9]*\b`)
@@ -64,5 +69,5 @@ func meaning(of reflect.Type, field reflect.StructField) string {
 		}
 		return word
 	})
-	return repeated(JSONName(field)).ReplaceAllString(text, "$1")
+	return withoutName(text, JSONName(field))
 }

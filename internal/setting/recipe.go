@@ -89,34 +89,41 @@ func set(recipe any, path []string, value json.RawMessage, params []string) erro
 	case errors.As(err, &wrong):
 		return fmt.Errorf("%s is not %s", text, describeType(wrong.Type))
 	case err != nil: // an unknown field
-		names, _ := Fields(reflect.TypeOf(recipe).Elem())
-		return Unknown("setting", strings.Join(path, "."), append(names, params...))
+		return Unknown("setting", strings.Join(path, "."), append(FieldNames(reflect.TypeOf(recipe).Elem()), params...))
 	}
 	return nil
 }
 
-// Fields lists the settings of a struct with the meaning of each and what it takes, by their names in Set, except
-// hyperparameters.
+// FieldNames lists the settings of a struct by their names in Set, except hyperparameters.
+func FieldNames(of reflect.Type) (names []string) {
+	eachField(of, "", func(name string, _, _ reflect.Type, _ reflect.StructField) { names = append(names, name) })
+	return names
+}
+
+// Fields lists the settings of FieldNames with the meaning of each and what it takes.
 func Fields(of reflect.Type) (names, about []string) {
+	eachField(of, "", func(name string, value, in reflect.Type, field reflect.StructField) {
+		names, about = append(names, name), append(about, meaning(in, field)+"; "+describeType(value))
+	})
+	return names, about
+}
+
+// eachField calls see with the name of each setting, the type of its value, and its field in a struct.
+func eachField(of reflect.Type, prefix string, see func(name string, value, in reflect.Type, field reflect.StructField)) {
 	for field := range of.Fields() {
-		name, below := JSONName(field), field.Type
+		name, value := JSONName(field), field.Type
 		switch {
 		case name == "-": // no setting: JSON leaves it out
-		case below.Kind() == reflect.Struct:
-			under, types := Fields(below)
-			for i := range under {
-				if !field.Anonymous {
-					under[i] = name + "." + under[i]
-				}
-			}
-			names, about = append(names, under...), append(about, types...)
-		case below.Kind() == reflect.Map && name != "params":
-			names, about = append(names, name+".GROUP"), append(about, meaning(of, field)+"; "+describeType(below.Elem()))
-		case below.Kind() != reflect.Map:
-			names, about = append(names, name), append(about, meaning(of, field)+"; "+describeType(below))
+		case value.Kind() == reflect.Struct && field.Anonymous:
+			eachField(value, prefix, see)
+		case value.Kind() == reflect.Struct:
+			eachField(value, prefix+name+".", see)
+		case value.Kind() == reflect.Map && name != "params":
+			see(prefix+name+".GROUP", value.Elem(), of, field)
+		case value.Kind() != reflect.Map:
+			see(prefix+name, value, of, field)
 		}
 	}
-	return names, about
 }
 
 // describeType describes the type of a setting for a user.

@@ -168,7 +168,7 @@ const settable = "settable"
 
 // Settings adds --set for the settings of a recipe.
 func (f Flags) Settings(value *[]string, recipe any) {
-	names, _ := setting.Fields(reflect.TypeOf(recipe))
+	names := setting.FieldNames(reflect.TypeOf(recipe))
 	f.command.Annotations[settable] = strings.Join(names, " ")
 	f.Func("set", "recipe setting, `KEY=VALUE`, as learning_rate=0.001 (wepe list settings); repeatable",
 		func(text string) error {
