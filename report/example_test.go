@@ -18,7 +18,7 @@ import (
 func ExampleNewTable() {
 	path := filepath.Join(os.TempDir(), "example.jsonl")
 	defer os.Remove(path)
-	for i, top1 := range []float64{0.40, 0.41, 0.42, 0.45} {
+	for i, top1 := range []float64{0.40, 0.41, 0.42, 0.45, 0.44, 0.46} {
 		job := report.Job{Dataset: "shapes", Fraction: 1, Encoding: []string{"learned", "wepe"}[i%2], Seed: int64(i / 2)}
 		metrics := report.Metrics{Top1: report.JSONFloat(top1), Images: 100}
 		must.M(report.Append(path, report.Result{Job: job, Test: metrics}))
@@ -26,7 +26,7 @@ func ExampleNewTable() {
 	rows := must.M1(report.ReadFiles(path))
 	table := must.M1(report.NewTable(rows.Results, report.Spec{Baseline: "learned"}))
 	fmt.Println(table.Header[5], table.Rows[1][5], "interval", table.Rows[1][6])
-	// Output: top-1 − learned +2.00 interval -10.71 … +14.71
+	// Output: top-1 − learned +2.00 interval -0.48 … +4.48
 }
 
 func ExamplePage() {

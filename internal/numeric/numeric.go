@@ -130,9 +130,9 @@ func (s Summary) FormatRange(verb string) string {
 }
 
 // FormatInterval prints the 95 % confidence interval of the mean by Student's t with n−1 degrees of freedom, – for
-// fewer than two values.
+// fewer than three values: of two, t is 12.7.
 func (s Summary) FormatInterval(verb string) string {
-	if s.N < 3 { // of two it says nothing: t is 12.7
+	if s.N < 3 {
 		return "–"
 	}
 	half := distuv.StudentsT{Sigma: 1, Nu: float64(s.N - 1)}.Quantile(0.975) * s.Deviation / math.Sqrt(float64(s.N))
