@@ -231,7 +231,8 @@ func TestDeclarable_NamesWhatTheFormatRoundsOtherwise(t *testing.T) {
 		format, names string
 		s             preprocess.Settings
 	}{
-		{formatHF, "16-bit grey", grey}, {formatNative, "", grey}, {formatHF, "crop", even}, {formatHF, "", crops}, {formatTimm, "crop", crops}, {formatTimm, "", even},
+		{formatHF, "16-bit grey", grey}, {formatNative, "", grey},
+		{formatHF, "crop", even}, {formatHF, "", crops}, {formatTimm, "crop", crops}, {formatTimm, "", even},
 		{formatJAX, "crop", even}, {formatONNX, "crop", even}, {formatNative, "", even},
 		{formatHF, "crop", exact(19, 19)}, {formatHF, "", exact(17, 17)}, {formatHF, "", exact(18, 18)}, // 1.5, .5, 1
 		{formatTimm, "rounded down", square}, {formatNative, "", square},

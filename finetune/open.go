@@ -28,8 +28,8 @@ import (
 )
 
 // Open opens a model to evaluate it, predict with it or export it. The path is the directory of a run, one of its
-// checkpoints, a file or directory of Hugging Face, timm or Google, hf://owner/name[@revision], which is downloaded into
-// the cache of the Hugging Face tools, or an export to ONNX, which needs the build tag onnx and has only logits.
+// checkpoints, a file or directory of Hugging Face, timm or Google, hf://owner/name[@revision], which is downloaded
+// into the cache of the Hugging Face tools, or an export to ONNX, which needs the build tag onnx and has only logits.
 //
 //	model, err := finetune.Open(backend, "runs/first")
 //	model, err := finetune.OpenOptions{Size: [2]int{384, 384}}.Open(backend, "hf://google/vit-base-patch16-224")
@@ -155,8 +155,8 @@ func openImported(backend compute.Backend, path string, o OpenOptions) (*Model, 
 		return nil, fmt.Errorf("finetune: %s cannot be opened: %w", path, err)
 	}
 	if c := imported.Config; imported.ONNX != nil && o.Size != [2]int{} && o.Size != [2]int{c.ImageRows, c.ImageCols} {
-		return nil, fmt.Errorf("finetune: %s is an ONNX file for images of %d×%d: leave out the other size, or export the model "+
-			"at that size", path, c.ImageRows, c.ImageCols)
+		return nil, fmt.Errorf("finetune: %s is an ONNX file for images of %d×%d: leave out the other size, or export the "+
+			"model at that size", path, c.ImageRows, c.ImageCols)
 	}
 	origin, err := originOf(path, imported)
 	if err != nil {

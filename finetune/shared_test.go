@@ -51,7 +51,8 @@ func (m *Model) logitsOf(set *data.InMemory) (logits [][]float32, err error) {
 
 // embedImages returns the features of decoded images.
 func (m *Model) embedImages(images ...image.Image) (all []Features, err error) {
-	err = m.EmbedEach(len(images), strconv.Itoa, func(i int) (*data.Image, error) { return data.FromImage(images[i]), nil },
+	read := func(i int) (*data.Image, error) { return data.FromImage(images[i]), nil }
+	err = m.EmbedEach(len(images), strconv.Itoa, read,
 		func(_ int, f Features, unread error) error {
 			all = append(all, f)
 			return unread

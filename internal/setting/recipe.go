@@ -109,7 +109,8 @@ func Fields(of reflect.Type) (names, about []string) {
 }
 
 // eachField calls see with the name of each setting, the type of its value, and its field in a struct.
-func eachField(of reflect.Type, prefix string, see func(name string, value, in reflect.Type, field reflect.StructField)) {
+func eachField(of reflect.Type, prefix string,
+	see func(name string, value, in reflect.Type, field reflect.StructField)) {
 	for field := range of.Fields() {
 		name, value := JSONName(field), field.Type
 		switch {

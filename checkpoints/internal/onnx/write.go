@@ -22,8 +22,8 @@ import (
 )
 
 // ErrNone is the error of a program that cannot run ONNX files.
-var ErrNone = errors.New("running an ONNX file needs ONNX Runtime (make onnxruntime), and a program for it on linux/amd64 " +
-	"(GOEXPERIMENT=simd go install -tags=onnx ./cmd/wepe)")
+var ErrNone = errors.New("running an ONNX file needs ONNX Runtime (make onnxruntime), and a program for it on " +
+	"linux/amd64 (GOEXPERIMENT=simd go install -tags=onnx ./cmd/wepe)")
 
 // A graph is recorded while GoMLX builds it for the pure-Go backend, twice, for two numbers of images: what differs
 // depends on the batch size. What does not depend on the images is computed here, and becomes a constant of the file.
