@@ -32,6 +32,7 @@ type batcher struct {
 	cores    *semaphore.Weighted // held by a batch that uses all cores; nil if none does
 	single   *semaphore.Weighted // held by what is computed outside of batches, one image at a time
 	arriving atomic.Int64        // images that are being decoded, or decoded but not in the queue
+	none     chan struct{}       // has an element once no image is arriving, for a worker that waits
 	done     <-chan struct{}     // of the server's context
 
 	largest  atomic.Int64 // batch size that compiles, as far as known
@@ -63,7 +64,7 @@ type result struct {
 
 func newBatcher(ctx context.Context, model model, o Options) *batcher {
 	b := &batcher{model: model, window: o.BatchTimeout, queue: make(chan job, o.Images), done: ctx.Done(), log: o.Log,
-		compiled: make(chan struct{}), single: semaphore.NewWeighted(1)}
+		compiled: make(chan struct{}), single: semaphore.NewWeighted(1), none: make(chan struct{}, 1)}
 	b.largest.Store(int64(o.Batch))
 	if _, all := model.Parallel(); all {
 		b.cores = semaphore.NewWeighted(1)
@@ -230,6 +231,21 @@ func (b *batcher) run(ctx context.Context, images []*data.Image, queued func()) 
 	return outputs, nil
 }
 
+// settle reports that images arrived, or will not.
+func (b *batcher) settle(images int64) {
+	if b.arriving.Add(-images) == 0 {
+		b.wake()
+	}
+}
+
+// wake makes one worker that waits look again.
+func (b *batcher) wake() {
+	select {
+	case b.none <- struct{}{}:
+	default:
+	}
+}
+
 // work computes batches until the queue is closed.
 func (b *batcher) work() {
 	for first := range b.queue {
@@ -255,6 +271,7 @@ func (b *batcher) collect(first job) []job {
 		default:
 		}
 		if b.arriving.Load() == 0 {
+			b.wake() // the next
 			return jobs
 		}
 		select {
@@ -263,6 +280,7 @@ func (b *batcher) collect(first job) []job {
 				return jobs
 			}
 			jobs = append(jobs, next)
+		case <-b.none:
 		case <-timer.C:
 			return jobs
 		}

@@ -70,7 +70,7 @@ func (u *upload) hold(bytes int64) error {
 
 // queued tells the batcher that all images are in the queue.
 func (u *upload) queued() {
-	u.s.batcher.arriving.Add(-u.arriving)
+	u.s.batcher.settle(u.arriving)
 	u.arriving = 0
 }
 
