@@ -47,7 +47,7 @@ type fake struct {
 
 	attending atomic.Int64 // calls of Attention that have not returned
 
-	fitting time.Duration // of an image
+	fitting, looking time.Duration // of an image, by PreprocessImage and Attention
 }
 
 func (f *fake) PreprocessImage(image *data.Image) (*data.Image, error) {
@@ -90,7 +90,7 @@ func (f *fake) Attention(*data.Image) ([]float32, error) {
 		return nil, errors.New("two at once")
 	}
 	defer f.attending.Add(-1)
-	time.Sleep(5 * time.Millisecond)
+	time.Sleep(f.looking)
 	return []float32{.25, .5, .125, .0625, .0625, 0}, nil
 }
 
@@ -694,7 +694,7 @@ func TestServe_ABodyThatNoRouteReadsHasADeadline(t *testing.T) {
 }
 
 func TestServe_AttentionMapsAreComputedOneAtATime(t *testing.T) {
-	_, url, _ := start(t, &fake{allCores: true}, Options{})
+	_, url, _ := start(t, &fake{allCores: true, looking: 5 * time.Millisecond}, Options{})
 	var all sync.WaitGroup
 	for range 7 {
 		all.Go(func() {
