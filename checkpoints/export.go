@@ -50,8 +50,7 @@ type ExportOptions struct {
 //
 // Beside the weights are config.json with sizes and class names, preprocessor_config.json (timm and native have it in
 // config.json) and a README.md. For preprocessing that the format lacks they have a resize to the model's size that
-// ignores the aspect ratio, with a line in the report. [Import] reads all of these; ONNX if its
-// options say so.
+// ignores the aspect ratio, with a line in the report. [Import] reads all of these; ONNX if its options say so.
 //
 //	report, err := checkpoints.Export("my-vit", backend, store.Scope("/vit"), config, checkpoints.ExportOptions{
 //		Labels: classes, Preprocess: &preprocess,

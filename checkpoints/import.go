@@ -120,14 +120,8 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 		return nil, err
 	}
 	if !omitHead {
-		if m.Labels, err = found.labels(); err == nil {
-			m.Activation, err = found.activation()
-		}
-		if err != nil {
-			return nil, w.badConfig(err)
-		}
-		if m.Names = m.Labels; m.Names == nil {
-			m.Names = knownLabels(m.Format, m.Config.Classes)
+		if err := m.readLabels(w, found); err != nil {
+			return nil, err
 		}
 	}
 	wanted, left, err := w.match(found, omitHead)
@@ -166,6 +160,17 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 	}
 	m.SHA256, err = w.sum()
 	return m, err
+}
+
+// readLabels sets what belongs to a head: the names of its classes, and the function of its logits.
+func (m *Imported) readLabels(w *weights, found described) (err error) {
+	if m.Labels, err = found.labels(); err == nil {
+		m.Activation, err = found.activation()
+	}
+	if m.Names = m.Labels; m.Names == nil {
+		m.Names = knownLabels(m.Format, m.Config.Classes)
+	}
+	return w.badConfig(err)
 }
 
 // Headless reports whether the import has no classifier: its features have a meaning, its logits would not. Config has

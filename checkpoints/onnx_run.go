@@ -30,9 +30,6 @@ func OpenONNX(file string, c vit.Config) (*ONNX, error) {
 		return nil, err
 	}
 	open, err := onnx.Open(file)
-	if err != nil && !errors.Is(err, onnx.ErrNone) { // which is not the file's
-		err = errors.WithMessagef(err, "checkpoints: %s", file)
-	}
 	return &ONNX{file: file, config: c, open: open}, err
 }
 
@@ -111,25 +108,18 @@ func describeONNX(path, file string) (*Imported, error) {
 		return nil, errors.Errorf("checkpoints: %s has no config.json beside it that describes a model of wepe: export the "+
 			"model again", file)
 	}
-	m := &Imported{Format: formatONNX}
-	var found described
 	own, err := config.Object(nativeType)
-	if err == nil {
-		found, err = describeNative(own)
-	}
-	if err == nil {
-		found.json, m.Config = config, found.config
-		m.Usual = [2]int{m.Config.ImageRows, m.Config.ImageCols}
-		m.Labels, err = found.labels()
-	}
-	if err == nil {
-		m.Activation, err = found.activation()
-	}
 	if err != nil {
 		return nil, w.badConfig(err)
 	}
-	if m.Names = m.Labels; m.Names == nil {
-		m.Names = knownLabels(m.Format, m.Config.Classes)
+	found, err := describeNative(own)
+	if err != nil {
+		return nil, w.badConfig(err)
+	}
+	found.json = config
+	m := &Imported{Format: formatONNX, Config: found.config, Usual: [2]int{found.config.ImageRows, found.config.ImageCols}}
+	if err := m.readLabels(w, found); err != nil {
+		return nil, err
 	}
 	return m, m.pixels(w, found)
 }

@@ -155,6 +155,7 @@ func openImported(backend compute.Backend, path string, o OpenOptions) (*Model, 
 		return nil, fmt.Errorf("finetune: %s cannot be opened: %w", path, err)
 	}
 	if c := imported.Config; imported.ONNX != nil && o.Size != [2]int{} && o.Size != [2]int{c.ImageRows, c.ImageCols} {
+		imported.ONNX.Finalize()
 		return nil, fmt.Errorf("finetune: %s is an ONNX file for images of %d×%d: leave out the other size, or export the "+
 			"model at that size", path, c.ImageRows, c.ImageCols)
 	}

@@ -323,9 +323,15 @@ func TestBatcher_WaitsForImagesThatAreBeingDecoded(t *testing.T) {
 	if n := model.computed.Load(); n != 1 {
 		t.Errorf("%d images were computed while another was being decoded, want 1", n)
 	}
-	s.batcher.settle(1)
+	s.batcher.arriving.Add(-1)
+	predict(t, url, 200)
 	done.Wait()
-	if want := []int{1, 1}; !slices.Equal(model.batches, want) {
+	s.batcher.arriving.Add(1)
+	done.Go(func() { predict(t, url, 200) })
+	time.Sleep(50 * time.Millisecond)
+	s.batcher.settle(1) // it turned out to be damaged
+	done.Wait()
+	if want := []int{1, 2, 1}; !slices.Equal(model.batches, want) {
 		t.Errorf("batches %v, want %v", model.batches, want)
 	}
 	for range 1000 { // a worker can take an image before its request says that it has arrived

@@ -32,7 +32,7 @@ type Settings struct {
 	Resample Resample `json:"resample,omitempty"` // the kernel; empty means Bilinear
 	Patch    int      `json:"patch,omitempty"`    // side of the patches of ResizePatches, in pixels
 	Float    bool     `json:"float,omitempty"`    // no rounding to 8 bits after the resize, as in DINOv3's processor
-	// Grey16 is what becomes of 16-bit grey, before the resize: GreyClip, GreyScale or GreyRange.
+	// Grey16 is how 16-bit grey is converted before the resize: GreyClip, GreyScale or GreyRange.
 	Grey16 string `json:"grey16,omitempty"`
 
 	// Crop is the rows and columns of a window around the centre, taken after the resize; zero takes none. Pixels beyond

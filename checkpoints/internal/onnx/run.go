@@ -18,23 +18,18 @@ import (
 
 // File is a file with one input and one output, on ONNX Runtime.
 type File struct {
-	raw     []byte
+	path    string
 	backend compute.Backend
 	sizes   map[int]compute.Executable // by batch size, loaded when first used
 }
 
-// Open opens a file. It returns ErrNone in a program without ONNX Runtime.
-func Open(file string) (*File, error) {
+// Open prepares a file, which Run reads. It returns ErrNone in a program without ONNX Runtime.
+func Open(path string) (*File, error) {
 	backend, err := compute.NewWithConfig("onnx:cpu")
 	if err != nil {
 		return nil, errors.WithMessage(ErrNone, err.Error())
 	}
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		backend.Finalize()
-		return nil, err
-	}
-	return &File{raw, backend, map[int]compute.Executable{}}, nil
+	return &File{path, backend, map[int]compute.Executable{}}, nil
 }
 
 // Finalize frees the memory of the file.
@@ -50,8 +45,11 @@ func (f *File) graph(size int) (compute.Executable, error) {
 	if known := f.sizes[size]; known != nil {
 		return known, nil
 	}
-	raw, err := fixBatch(f.raw, size)
+	raw, err := os.ReadFile(f.path)
 	if err != nil {
+		return nil, err
+	}
+	if raw, err = fixBatch(raw, size); err != nil {
 		return nil, err
 	}
 	graph, err := binding.LoadModel(f.backend, bytes.NewReader(raw))
