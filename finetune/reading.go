@@ -125,11 +125,11 @@ func (m *Model) readBatch(p readable, first int, warned *sync.Once) batch {
 					err = fmt.Errorf("finetune: %s: %w", p.name(first+k), err)
 				}
 			}
-			if failed[k] = err; err != nil {
-				return nil
-			}
-			if images[k] = img; img.Clipped && m.Logger != nil {
-				warned.Do(func() { m.Logger.Warn(data.ClippedGrey, "image", p.name(first+k)) })
+			if failed[k] = err; err == nil {
+				images[k] = img
+				if img.Clipped && m.Logger != nil {
+					warned.Do(func() { m.Logger.Warn(data.ClippedGrey, "image", p.name(first+k)) })
+				}
 			}
 			return nil
 		})
