@@ -285,24 +285,19 @@ func (s *subject) show(title, caption string, draw func(io.Writer) error) error 
 // line adds a line to a plot of all models.
 func (s *subject) line(title, x, y string, l figure.Line) {
 	l.Name = s.Name
-	for i := range s.section.plots {
-		if p := &s.section.plots[i]; p.title == title {
-			p.lines = append(p.lines, l)
-			return
-		}
+	plots := &s.section.plots
+	at := slices.IndexFunc(*plots, func(p figure.Plot) bool { return p.Title == title })
+	if at < 0 {
+		at = len(*plots)
+		*plots = append(*plots, figure.Plot{Title: title, X: x, Y: y})
 	}
-	s.section.plots = append(s.section.plots, sharedPlot{title, x, y, []figure.Line{l}})
+	(*plots)[at].Lines = append((*plots)[at].Lines, l)
 }
 
 // section is the part of the page about an analysis.
 type section struct {
-	plots   []sharedPlot
+	plots   []figure.Plot
 	columns [][]report.Figure
-}
-
-type sharedPlot struct {
-	title, x, y string
-	lines       []figure.Line
 }
 
 func (s section) finish(a Analysis, rows []Row) (report.Section, error) {
@@ -311,9 +306,7 @@ func (s section) finish(a Analysis, rows []Row) (report.Section, error) {
 		out.Text = append(out.Text, "The paper: "+a.Claim)
 	}
 	for _, p := range s.plots {
-		figure, err := report.NewFigure(p.title, "", func(w io.Writer) error {
-			return figure.Lines(w, p.title, p.x, p.y, p.lines)
-		})
+		figure, err := report.NewFigure(p.Title, "", p.Draw)
 		if err != nil {
 			return out, err
 		}

@@ -13,15 +13,9 @@ import (
 	"strings"
 
 	"gonum.org/v1/gonum/stat"
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
 
 	"github.com/wepe-go/wepe/internal/figure"
 )
-
-// Size of one of several panels.
-const panelWidth, panelHeight = 4 * vg.Inch, 2.7 * vg.Inch
 
 // PlotCurves draws the loss and the top-1 accuracy of runs over their epochs, as a PNG: the mean over the seeds of each
 // encoding, in a band from the lowest to the highest seed, and the training loss dashed. Test rows are drawn only if
@@ -36,11 +30,11 @@ func PlotCurves(w io.Writer, title string, evals []Eval) error {
 	if err != nil {
 		return err
 	}
-	plots[0].Legend, plots[1].Legend = plot.NewLegend(), plots[0].Legend // one for both
-	return figure.Write(w, figure.Width, figure.Height, [][]*plot.Plot{plots})
+	plots[0].NoLegend, plots[1].Dashed = true, plots[0].Dashed // one for both
+	return figure.Plots(w, figure.Large, [][]figure.Plot{plots})
 }
 
-func lossAndAccuracy(title string, evals []Eval) ([]*plot.Plot, error) {
+func lossAndAccuracy(title string, evals []Eval) ([]figure.Plot, error) {
 	split := drawnSplit(evals)
 	curves := collect(evals, split)
 	if len(curves) == 0 {
@@ -50,16 +44,16 @@ func lossAndAccuracy(title string, evals []Eval) ([]*plot.Plot, error) {
 	if slices.ContainsFunc(curves, func(c curve) bool { return len(c.seeds) > 1 }) {
 		several = ", mean and range of seeds"
 	}
-	losses := figure.New(title+split+" loss"+several, axis(evals), "loss (nats per image)")
-	accuracy := figure.New(title+split+" accuracy"+several, axis(evals), "top-1 accuracy (%)")
-	figure.AddLines(accuracy, lines(curves, topOne))
-	training := lines(curves, trainLoss)
+	losses, training := lines(curves, loss), lines(curves, trainLoss)
 	for i := range training {
 		training[i].Dashed, training[i].Low, training[i].High = true, nil, nil
 	}
-	figure.AddLines(losses, append(lines(curves, loss), training...))
-	losses.Legend.Add("training loss", &plotter.Line{LineStyle: figure.Dashed})
-	return []*plot.Plot{losses, accuracy}, nil
+	return []figure.Plot{
+		{Title: title + split + " loss" + several, X: axis(evals), Y: "loss (nats per image)",
+			Lines: append(losses, training...), Dashed: "training loss"},
+		{Title: title + split + " accuracy" + several, X: axis(evals), Y: "top-1 accuracy (%)",
+			Lines: lines(curves, topOne)},
+	}, nil
 }
 
 // TrainingFigures draws the rows of one run over its steps, each quantity in a figure of its own that a narrow screen
@@ -68,19 +62,15 @@ func TrainingFigures(evals []Eval) (figures []Figure, err error) {
 	if len(evals) == 0 {
 		return nil, nil
 	}
-	var plots []*plot.Plot
+	var plots []figure.Plot
 	if slices.ContainsFunc(evals, func(e Eval) bool { return e.Boxes != nil }) {
 		plots = precision(evals)
 	} else if plots, err = lossAndAccuracy("", evals); err != nil {
 		return nil, err
 	}
-	curves := collect(evals, drawnSplit(evals))
-	for _, name := range scalarNames(curves) {
-		plots = append(plots, scalarPlot(curves, name))
-	}
-	for _, p := range plots {
-		f, err := NewFigure(p.Title.Text, "", func(w io.Writer) error {
-			return figure.Write(w, panelWidth, panelHeight, [][]*plot.Plot{{p}})
+	for _, p := range append(plots, scalarPlots(evals)...) {
+		f, err := NewFigure(p.Title, "", func(w io.Writer) error {
+			return figure.Plots(w, figure.Small, [][]figure.Plot{{p}})
 		})
 		if err != nil {
 			return nil, err
@@ -106,11 +96,8 @@ func measured(e Eval, number JSONFloat) float64 {
 // square, as a PNG.
 func PlotSizes(w io.Writer, rows []Result) error {
 	evals, sides := bySide(rows)
-	p := figure.New("test accuracy, mean and range of seeds", "side of the images (pixels)",
-		"top-1 accuracy (%)")
-	figure.AddLines(p, lines(collect(evals, Test), topOne))
-	figure.LabelX(p, sides)
-	return figure.Write(w, figure.Width/2, figure.Height, [][]*plot.Plot{{p}})
+	return figure.Plot{Title: "test accuracy, mean and range of seeds", X: "side of the images (pixels)",
+		Y: "top-1 accuracy (%)", Lines: lines(collect(evals, Test), topOne), Labels: sides}.Draw(w)
 }
 
 // bySide returns the test results at square sizes as evaluations at the step of the side, and the sides.
@@ -128,19 +115,18 @@ func bySide(rows []Result) (evals []Eval, sides []int) {
 }
 
 // precision plots the training loss of detectors and the average precision of boxes and masks on the validation split.
-func precision(evals []Eval) []*plot.Plot {
-	loss := figure.New("training loss", axis(evals), "loss")
-	precision := figure.New("average precision on the validation split", axis(evals), "AP (%)")
+func precision(evals []Eval) []figure.Plot {
 	curves := collect(evals, Validation)
-	figure.AddLines(loss, lines(curves, trainLoss))
 	boxes := lines(curves, func(e Eval) float64 { return 100 * float64(meanOf("AP", e.Boxes)) })
 	masks := lines(curves, func(e Eval) float64 { return 100 * float64(meanOf("AP", e.Masks)) })
 	for i := range curves {
 		boxes[i].Name += ", boxes"
 		masks[i].Name += ", masks"
 	}
-	figure.AddLines(precision, append(boxes, masks...))
-	return []*plot.Plot{loss, precision}
+	return []figure.Plot{
+		{Title: "training loss", X: axis(evals), Y: "loss", Lines: lines(curves, trainLoss)},
+		{Title: "average precision on the validation split", X: axis(evals), Y: "AP (%)", Lines: append(boxes, masks...)},
+	}
 }
 
 // symbols are the known scalars of the encodings (the Scalars methods of package wepe) in the order of their panels,
@@ -153,24 +139,15 @@ var symbols = []struct{ name, symbol string }{
 // PlotScalars draws the learned scalars of the encodings over the steps, as a PNG: one panel per scalar that changes in
 // some run, or of all if none changes, with means and bands as in PlotCurves.
 func PlotScalars(w io.Writer, evals []Eval) error {
-	curves := collect(evals, drawnSplit(evals))
-	names := scalarNames(curves)
-	if len(names) == 0 {
+	plots := scalarPlots(evals)
+	if len(plots) == 0 {
 		return errors.New("report: no rows with scalars to draw")
 	}
-	cols := min(3, len(names))
-	if len(names) == 4 {
+	cols := min(3, len(plots))
+	if len(plots) == 4 {
 		cols = 2
 	}
-	var plots [][]*plot.Plot
-	for row := range slices.Chunk(names, cols) {
-		panels := make([]*plot.Plot, cols)
-		for i, name := range row {
-			panels[i] = scalarPlot(curves, name)
-		}
-		plots = append(plots, panels)
-	}
-	return figure.Write(w, vg.Length(cols)*panelWidth, vg.Length(len(plots))*panelHeight, plots)
+	return figure.Plots(w, figure.Small, slices.Collect(slices.Chunk(plots, cols)))
 }
 
 // scalarNames lists the scalars that PlotScalars draws: the known ones first, then others by name.
@@ -201,21 +178,24 @@ func scalarNames(curves []curve) (names []string) {
 	return append(names, slices.Sorted(maps.Keys(present))...)
 }
 
-func scalarPlot(curves []curve, name string) *plot.Plot {
-	title := name
-	for _, s := range symbols {
-		if s.name == name {
-			title = s.symbol
+func scalarPlots(evals []Eval) (plots []figure.Plot) {
+	curves := collect(evals, drawnSplit(evals))
+	for _, name := range scalarNames(curves) {
+		title := name
+		for _, s := range symbols {
+			if s.name == name {
+				title = s.symbol
+			}
 		}
+		plots = append(plots, figure.Plot{Title: title, X: axis(curves[0].seeds[0]), Y: name,
+			Lines: lines(curves, func(e Eval) float64 {
+				if v, ok := e.Scalars[name]; ok {
+					return float64(v)
+				}
+				return math.NaN()
+			})})
 	}
-	p := figure.New(title, axis(curves[0].seeds[0]), name)
-	figure.AddLines(p, lines(curves, func(e Eval) float64 {
-		if v, ok := e.Scalars[name]; ok {
-			return float64(v)
-		}
-		return math.NaN()
-	}))
-	return p
+	return plots
 }
 
 // drawnSplit returns the split that is drawn: validation if there is any.

@@ -27,9 +27,6 @@ func (f Field) Draw(w io.Writer) error {
 	panels := f.panels()
 	rows := (len(panels) + perRow - 1) / perRow
 	cols := (len(panels) + rows - 1) / rows
-	for len(panels)%cols > 0 {
-		panels = append(panels, HeatMap{})
-	}
 	return HeatMaps(w, slices.Collect(slices.Chunk(panels, cols)))
 }
 

@@ -3,12 +3,7 @@
 package figure
 
 import (
-	"bytes"
 	"fmt"
-	"image"
-	"image/color"
-	"image/png"
-	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -51,10 +46,8 @@ func TestLabelsAreMultiplesOfOneTwoOrFiveWithTheDecimalsThatTheyNeed(t *testing.
 }
 
 func TestMeasuredSizesAreLabelledUnlessTheyAreTooNear(t *testing.T) {
-	p := New("", "", "")
-	LabelX(p, []int{16, 24, 28, 32, 48, 96})
 	var labels []string
-	for _, tick := range p.X.Tick.Marker.Ticks(16, 96) {
+	for _, tick := range labelled([]int{16, 24, 28, 32, 48, 96}) {
 		labels = append(labels, tick.Label)
 	}
 	if got := strings.Join(labels, " "); got != "16 24 32 48 96" { // 80/12 is more than 4 and less than 8
@@ -78,46 +71,6 @@ func TestLine_BandHasGapsWhereItIsNotFinite(t *testing.T) {
 	want := []plotter.XYs{{{X: 1, Y: 2}, {X: 2, Y: 3}, {X: 2, Y: 1}, {X: 1, Y: 0}}, {{X: 8, Y: 4}, {X: 8, Y: 2}}}
 	if got := l.bands(); !slices.EqualFunc(got, want, slices.Equal[plotter.XYs]) {
 		t.Errorf("%v, want %v", got, want)
-	}
-}
-
-// ink returns the columns and rows from the first to the last pixel of a colour, in a figure as a PNG.
-func ink(t *testing.T, colour color.Color, draw func(io.Writer) error) image.Rectangle {
-	t.Helper()
-	var file bytes.Buffer
-	if err := draw(&file); err != nil {
-		t.Fatal(err)
-	}
-	img, err := png.Decode(&file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	found, want := image.Rectangle{}, color.RGBAModel.Convert(colour)
-	for y := range img.Bounds().Dy() {
-		for x := range img.Bounds().Dx() {
-			if color.RGBAModel.Convert(img.At(x, y)) == want {
-				found = found.Union(image.Rect(x, y, x+1, y+1))
-			}
-		}
-	}
-	return found
-}
-
-// 5.5 inches at 120 dots are 660 pixels: a plot has at least a third of them beside any names, and none falls off.
-func TestLines_LegendLeavesRoomForThePlot(t *testing.T) {
-	long, many := []Line{{Name: strings.Repeat("vit_base_patch16 ", 9), X: []float64{1, 2}, Y: []float64{0, 1}}}, []Line{}
-	for i := range 7 * 11 {
-		many = append(many, Line{Name: strconv.Itoa(i), X: []float64{1}, Y: []float64{math.NaN()}})
-	}
-	at := ink(t, Palette[0], func(w io.Writer) error { return Lines(w, "", "x", "y", long) })
-	if at.Dx() < 220 {
-		t.Errorf("the line and its entry are in %v", at)
-	}
-	for i, colour := range Palette { // of the last entries
-		at := ink(t, colour, func(w io.Writer) error { return Lines(w, "t", "x", "y", many) })
-		if at.Max.Y < 450 || at.Max.Y > 540-1 {
-			t.Errorf("the entries of colour %d of 540 rows are in %v", i, at)
-		}
 	}
 }
 
@@ -146,49 +99,12 @@ func TestColours_AreOfTheEncoding(t *testing.T) {
 	}
 }
 
-// The longest name begins in the figure: the dots keep their room. Twice as long, it makes the figure wider.
-func TestDots_NamesAreWhole(t *testing.T) {
-	var widths []int
-	for _, name := range []string{"legendre-v", strings.Repeat("legendre-v, degree 3 ", 5)} {
-		at := ink(t, Palette[0], func(w io.Writer) error { return Dots(w, "", "x", []string{name}, [][]float64{{1, 2, 4}}) })
-		var file bytes.Buffer
-		if err := Dots(&file, "", "x", []string{name}, [][]float64{{1, 2, 4}}); err != nil {
-			t.Fatal(err)
-		}
-		size, err := png.DecodeConfig(&file)
-		if err != nil || at.Dx() < 300 {
-			t.Errorf("%q: dots in %v, %v", name, at, err)
-		}
-		widths = append(widths, size.Width)
-	}
-	if widths[1]-widths[0] < 600 {
-		t.Errorf("figures of %d pixels", widths)
-	}
-}
-
 // Colours rise with the square root of the values, to the same limit.
 func TestHeatMap_RootsShowSmallValues(t *testing.T) {
 	m := matrix{HeatMap{Values: [][]float64{{0, 0.5, 0.02}, {2, 3, math.NaN()}}, Limit: 2, Root: true}, 0}
 	for i, want := range []float64{2, 2, math.NaN(), 0, 1, 0.2} { // √(v·2), from the lower row
 		if got := m.Z(i%3, i/3); !(math.Abs(got-want) < 1e-12) && !(math.IsNaN(got) && math.IsNaN(want)) {
 			t.Errorf("cell %d: %g, want %g", i, got, want)
-		}
-	}
-}
-
-// Two opposite corners are grey, as not finite: the cells have at least 80 of 120 dots an inch a side.
-func TestHeatMaps_ThinGridsHaveCells(t *testing.T) {
-	for _, size := range [][2]int{{2, 40}, {40, 2}, {8, 64}, {64, 8}, {1, 1}, {13, 17}} {
-		values := make([][]float64, size[0])
-		for i := range values {
-			values[i] = make([]float64, size[1])
-		}
-		values[0][0], values[size[0]-1][size[1]-1] = math.NaN(), math.Inf(1)
-		at := ink(t, notFinite, func(w io.Writer) error {
-			return HeatMaps(w, [][]HeatMap{{{Title: "layer 12", Values: values, Limit: math.Inf(1)}}})
-		})
-		if min(at.Dx(), at.Dy()) < 80 {
-			t.Errorf("the cells of a grid of %v are in %v", size, at)
 		}
 	}
 }

@@ -53,22 +53,18 @@ const (
 
 var notFinite = color.Gray{Y: 0x80}
 
-// HeatMaps writes heat maps in rows as a PNG, all as large as the largest needs. An empty one leaves a gap.
+// HeatMaps writes heat maps in rows as a PNG, all as large as the largest needs. The last row may be shorter.
 func HeatMaps(w io.Writer, maps [][]HeatMap) error {
 	var size vg.Point
 	plots := make([][]*plot.Plot, len(maps))
 	for i, row := range maps {
 		for _, h := range row {
-			if h.Values == nil {
-				plots[i] = append(plots[i], nil)
-				continue
-			}
 			p, needed := h.plot()
 			plots[i] = append(plots[i], p)
 			size = vg.Point{X: max(size.X, needed.X), Y: max(size.Y, needed.Y)}
 		}
 	}
-	return Write(w, size.X*vg.Length(len(maps[0])), size.Y*vg.Length(len(maps)), plots)
+	return write(w, size, plots)
 }
 
 // plot draws the cells, with gonum's row 0 at the bottom turned to the top.

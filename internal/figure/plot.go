@@ -24,12 +24,15 @@ import (
 // dotsPerInch is the resolution of all figures; their sizes are in points of 1/72 inch.
 const dotsPerInch = 120
 
-// Width and Height are the size of a row of two plots.
-const Width, Height = 11 * vg.Inch, 4.5 * vg.Inch
+// Sizes of a plot: Large beside at most one other, Small one of several panels.
+var (
+	Large = vg.Point{X: 5.5 * vg.Inch, Y: 4.5 * vg.Inch}
+	Small = vg.Point{X: 4 * vg.Inch, Y: 2.7 * vg.Inch}
+)
 
-// Palette are the colours of Okabe and Ito (2008), which colour-blind readers can distinguish, without yellow, which is
+// palette are the colours of Okabe and Ito (2008), which colour-blind readers can distinguish, without yellow, which is
 // too light for a line on white, and then grey and two colours of Tol's muted scheme (2021).
-var Palette = []color.NRGBA{
+var palette = []color.NRGBA{
 	{R: 0x00, G: 0x72, B: 0xb2, A: 0xff}, // blue
 	{R: 0xd5, G: 0x5e, B: 0x00, A: 0xff}, // vermillion
 	{R: 0x00, G: 0x9e, B: 0x73, A: 0xff}, // bluish green
@@ -42,14 +45,14 @@ var Palette = []color.NRGBA{
 	{R: 0x99, G: 0x99, B: 0x33, A: 0xff}, // olive
 }
 
-// encodings have the colours of their places in Palette, in every plot.
+// encodings have the colours of their places in palette, in every plot.
 var encodings = []string{"learned", "rope-mixed", "wepe", "wepe-sphere", "fourier-v", "wepe-v", "sincos2d", "none",
 	"rope-dinov3"}
 
-// colours returns the places in Palette of lines, by name: an encoding, perhaps with more after a comma, has its own,
+// colours returns the places in palette of lines, by name: an encoding, perhaps with more after a comma, has its own,
 // and other names take what the plot leaves, beside an encoding from the end. Further names have further places.
 func colours(lines []Line) map[string]int {
-	places, free := map[string]int{}, make([]int, len(Palette))
+	places, free := map[string]int{}, make([]int, len(palette))
 	for i := range free {
 		free[i] = i
 	}
@@ -75,11 +78,13 @@ func colours(lines []Line) map[string]int {
 	return places
 }
 
-// Write writes plots in rows, their axes aligned, as a PNG of the given size.
-func Write(w io.Writer, width, height vg.Length, plots [][]*plot.Plot) error {
-	canvas := vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(dotsPerInch))
+// write writes plots of one size in rows, their axes aligned, as a PNG. The last row may be shorter.
+func write(w io.Writer, size vg.Point, plots [][]*plot.Plot) error {
+	rows, cols := len(plots), len(plots[0])
+	plots[rows-1] = append(plots[rows-1], make([]*plot.Plot, cols-len(plots[rows-1]))...)
+	canvas := vgimg.NewWith(vgimg.UseWH(size.X*vg.Length(cols), size.Y*vg.Length(rows)), vgimg.UseDPI(dotsPerInch))
 	c := draw.New(canvas)
-	tiles := draw.Tiles{Rows: len(plots), Cols: len(plots[0]), PadX: vg.Points(18), PadY: vg.Points(12),
+	tiles := draw.Tiles{Rows: rows, Cols: cols, PadX: vg.Points(18), PadY: vg.Points(12),
 		PadTop: vg.Points(8), PadBottom: vg.Points(6), PadLeft: vg.Points(6), PadRight: vg.Points(12)}
 	for _, p := range slices.Concat(plots...) {
 		if p != nil {
@@ -120,8 +125,8 @@ func drawBeside(p *plot.Plot, c draw.Canvas) {
 	legend.Draw(draw.Crop(c, c.Size().X-width, 0, 0, -title))
 }
 
-// New returns an empty plot in the common style.
-func New(title, xLabel, yLabel string) *plot.Plot {
+// empty returns a plot without lines, in the common style.
+func empty(title, xLabel, yLabel string) *plot.Plot {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, xLabel, yLabel
 	p.X.Tick.Marker, p.Y.Tick.Marker = ticks{whole: true}, ticks{}
@@ -188,18 +193,27 @@ func (t ticks) Ticks(low, high float64) (all []plot.Tick) {
 	return all
 }
 
-// LabelX labels the X axis at sorted values, except for a value too near to the label before it.
-func LabelX(p *plot.Plot, values []int) {
-	var at plot.ConstantTicks
+// labelled are labels at sorted values, except for a value too near to the label before it.
+func labelled(values []int) (at plot.ConstantTicks) {
 	for _, v := range values {
 		if n := len(at); n == 0 || 12*(v-int(at[n-1].Value)) >= values[len(values)-1]-values[0] {
 			at = append(at, plot.Tick{Value: float64(v), Label: strconv.Itoa(v)})
 		}
 	}
-	p.X.Tick.Marker = at
+	return at
 }
 
-// Line is a line of the plot drawn by Lines. Values that are not finite leave a gap.
+// Plot is a plot of lines. Lines of one name share a colour and an entry of the legend; an encoding has its own colour.
+// A colour comes again, in dots, after all others. Single points are dots.
+type Plot struct {
+	Title, X, Y string // X and Y are labels of the axes
+	Lines       []Line
+	Dashed      string // entry of the legend for dashed lines; "" for none
+	NoLegend    bool
+	Labels      []int // sorted values with labels on the X axis; nil for round ones
+}
+
+// Line is a line of a Plot. Values that are not finite leave a gap.
 type Line struct {
 	Name      string
 	X, Y      []float64
@@ -207,25 +221,45 @@ type Line struct {
 	Dashed    bool
 }
 
-// Lines draws a plot as a PNG.
-func Lines(w io.Writer, title, xLabel, yLabel string, lines []Line) error {
-	p := New(title, xLabel, yLabel)
-	AddLines(p, lines)
-	return Write(w, Width/2, Height, [][]*plot.Plot{{p}})
+// Draw writes one large plot as a PNG.
+func (p Plot) Draw(w io.Writer) error { return Plots(w, Large, [][]Plot{{p}}) }
+
+// Plots writes plots of one size in rows, their axes aligned, as a PNG. The last row may be shorter.
+func Plots(w io.Writer, size vg.Point, plots [][]Plot) error {
+	drawn := make([][]*plot.Plot, len(plots))
+	for i, row := range plots {
+		for _, p := range row {
+			drawn[i] = append(drawn[i], p.plot())
+		}
+	}
+	return write(w, size, drawn)
 }
 
 const longestLabel = 36 // letters
 
-// AddLines adds lines to a plot. Lines of one name share a colour and an entry of the legend; an encoding has its own
-// colour. A colour comes again, in dots, after all others. Single points are dots.
-func AddLines(p *plot.Plot, lines []Line) {
+func (of Plot) plot() *plot.Plot {
+	p := empty(of.Title, of.X, of.Y)
+	addLines(p, of.Lines)
+	if of.Dashed != "" {
+		p.Legend.Add(of.Dashed, &plotter.Line{LineStyle: dashed})
+	}
+	if of.NoLegend {
+		p.Legend = plot.NewLegend()
+	}
+	if of.Labels != nil {
+		p.X.Tick.Marker = labelled(of.Labels)
+	}
+	return p
+}
+
+func addLines(p *plot.Plot, lines []Line) {
 	styles, places := map[string]draw.LineStyle{}, colours(lines)
 	for _, l := range lines { // bands first: they do not tint lines
 		style, named := styles[l.Name]
 		if !named {
 			place := places[l.Name]
-			style = draw.LineStyle{Color: Palette[place%len(Palette)], Width: vg.Points(1.8)}
-			if place >= len(Palette) {
+			style = draw.LineStyle{Color: palette[place%len(palette)], Width: vg.Points(1.8)}
+			if place >= len(palette) {
 				style.Dashes = []vg.Length{vg.Points(2), vg.Points(2)}
 			}
 			styles[l.Name] = style
@@ -244,7 +278,7 @@ func AddLines(p *plot.Plot, lines []Line) {
 	for _, l := range lines {
 		style := styles[l.Name]
 		if l.Dashed {
-			style.Width, style.Dashes = Dashed.Width, Dashed.Dashes
+			style.Width, style.Dashes = dashed.Width, dashed.Dashes
 		}
 		for _, r := range runs(len(l.X), func(i int) bool { return finite(l.Y[i]) }) {
 			var part plotter.XYs
@@ -261,8 +295,8 @@ func AddLines(p *plot.Plot, lines []Line) {
 	}
 }
 
-// Dashed is the style of dashed lines, without their colour.
-var Dashed = draw.LineStyle{Color: color.Black, Width: vg.Points(1), Dashes: []vg.Length{vg.Points(4), vg.Points(3)}}
+// dashed is the style of dashed lines, without their colour.
+var dashed = draw.LineStyle{Color: color.Black, Width: vg.Points(1), Dashes: []vg.Length{vg.Points(4), vg.Points(3)}}
 
 // bands are the outlines of the band around a line, one for each part without gaps.
 func (l Line) bands() (outlines []plotter.XYs) {
@@ -304,24 +338,25 @@ func finite(v float64) bool { return v-v == 0 }
 
 // Dots draws a line of dots for each name as a PNG, the first at the top, with a bar at their mean.
 func Dots(w io.Writer, title, xLabel string, lines []string, values [][]float64) error {
-	p := New(title, xLabel, "")
+	p := empty(title, xLabel, "")
 	var labels plot.ConstantTicks
 	widest := vg.Length(0)
 	p.Y.Min, p.Y.Max = -0.5, float64(len(lines))-0.5
 	for i, value := range values {
 		y := float64(len(lines) - 1 - i)
 		labels, widest = append(labels, plot.Tick{Value: y, Label: lines[i]}), max(widest, p.Y.Tick.Label.Width(lines[i]))
-		dots := &plotter.Scatter{GlyphStyle: draw.GlyphStyle{Color: Palette[0], Radius: vg.Points(2.5),
+		dots := &plotter.Scatter{GlyphStyle: draw.GlyphStyle{Color: palette[0], Radius: vg.Points(2.5),
 			Shape: draw.CircleGlyph{}}}
 		for _, v := range value {
 			dots.XYs = append(dots.XYs, plotter.XY{X: v, Y: y})
 		}
 		mean := stat.Mean(value, nil)
-		p.Add(dots, &plotter.Line{LineStyle: draw.LineStyle{Color: Palette[1], Width: vg.Points(2)},
+		p.Add(dots, &plotter.Line{LineStyle: draw.LineStyle{Color: palette[1], Width: vg.Points(2)},
 			XYs: plotter.XYs{{X: mean, Y: y - 0.35}, {X: mean, Y: y + 0.35}}})
 	}
 	p.X.Tick.Marker, p.Y.Tick.Marker = ticks{}, labels
-	return Write(w, 4*vg.Inch+widest, vg.Inch+vg.Length(len(lines))*vg.Points(18), [][]*plot.Plot{{p}})
+	return write(w, vg.Point{X: 4*vg.Inch + widest, Y: vg.Inch + vg.Length(len(lines))*vg.Points(18)},
+		[][]*plot.Plot{{p}})
 }
 
 // Cloud is a scatter plot, coloured by a value: from blue at the minimum to red at the maximum.
@@ -354,7 +389,7 @@ func Clouds(w io.Writer, clouds []Cloud) error {
 		colors.SetMin(low)
 		colors.SetMax(max(high, low+1e-9))
 		dots.GlyphStyleFunc = func(k int) draw.GlyphStyle {
-			style := draw.GlyphStyle{Color: Palette[0], Radius: vg.Points(2.5), Shape: draw.CircleGlyph{}}
+			style := draw.GlyphStyle{Color: palette[0], Radius: vg.Points(2.5), Shape: draw.CircleGlyph{}}
 			if c.Value != nil {
 				var err error
 				if style.Color, err = colors.At(values[k]); err != nil {
@@ -363,9 +398,9 @@ func Clouds(w io.Writer, clouds []Cloud) error {
 			}
 			return style
 		}
-		plots[i] = New(c.Title, c.Across, c.Down)
+		plots[i] = empty(c.Title, c.Across, c.Down)
 		labelWhole(plots[i], dots.XYs)
 		plots[i].Add(dots)
 	}
-	return Write(w, 3.2*vg.Inch*vg.Length(len(clouds)), 3*vg.Inch, [][]*plot.Plot{plots})
+	return write(w, vg.Point{X: 3.2 * vg.Inch, Y: 3 * vg.Inch}, [][]*plot.Plot{plots})
 }
