@@ -223,9 +223,8 @@ func TestTable_HasMeansRangesAndUndefinedValues(t *testing.T) {
 	if !slices.EqualFunc(table.Rows, want, slices.Equal[[]string]) || len(table.Notes) != 1 {
 		t.Errorf("%q, notes %q", table.Rows, table.Notes)
 	}
-	if !slices.Equal(table.Header, []string{"", "", "a", "b"}) ||
-		!slices.Equal(table.Numeric, []bool{false, false, true, true}) {
-		t.Errorf("columns %q, numbers in %v", table.Header, table.Numeric)
+	if !slices.Equal(table.Header, []string{"", "", "a", "b"}) || table.TextColumns != 2 {
+		t.Errorf("columns %q, %d of text", table.Header, table.TextColumns)
 	}
 	for v, want := range map[float64]string{0: "0", 99.94: "99.9", 0.01: "0.010", 0.00123: "0.0012", -12.34: "-12.3"} {
 		if got := number(v); got != want {

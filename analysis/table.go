@@ -41,8 +41,7 @@ func Table(rows []Row, analysis string) report.Table {
 		}
 		values[k][r.Model] = append(values[k][r.Model], float64(r.Value))
 	}
-	table := report.Table{Header: append([]string{"", ""}, names...), Notes: notes}
-	table.Numeric = append([]bool{false, false}, slices.Repeat([]bool{true}, len(names))...)
+	table := report.Table{Header: append([]string{"", ""}, names...), TextColumns: 2, Notes: notes}
 	for _, k := range keys {
 		line := []string{k.measure, k.at}
 		for _, name := range names {

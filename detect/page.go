@@ -86,10 +86,10 @@ var shownStats = []string{"AP", "AP50", "AP75", "APs", "APm", "APl"}
 // Table has a row for each recipe, encoding and image size in the order in which they first appear: the means of box
 // and mask AP over seeds, n of them, in percent.
 func Table(rows []report.Result) report.Table {
-	table := report.Table{Header: []string{"encoding", "size", "n"}, Numeric: []bool{false, false, true}}
+	table := report.Table{Header: []string{"encoding", "size", "n"}, TextColumns: 2}
 	for _, what := range []string{"box ", "mask "} {
 		for _, name := range shownStats {
-			table.Header, table.Numeric = append(table.Header, what+name), append(table.Numeric, true)
+			table.Header = append(table.Header, what+name)
 		}
 	}
 	type line struct{ recipe, encoding, size string }
@@ -116,8 +116,7 @@ func Table(rows []report.Result) report.Table {
 
 // curve returns the table of a run's evaluations.
 func curve(evals []report.Eval) report.Table {
-	table := report.Table{Header: []string{"step", "loss", "box AP %", "mask AP %"}, Numeric: []bool{true, true, true,
-		true}}
+	table := report.Table{Header: []string{"step", "loss", "box AP %", "mask AP %"}}
 	for _, e := range evals {
 		table.Rows = append(table.Rows, []string{strconv.Itoa(e.Step), fmt.Sprintf("%.3f", float64(e.TrainLoss)),
 			report.Percent(1, "AP", e.Boxes), report.Percent(1, "AP", e.Masks)})

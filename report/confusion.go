@@ -75,9 +75,7 @@ func (c Confusion) heatMap() figure.HeatMap {
 // mistakes returns a line for each of the k most frequent pairs of class and wrong prediction, ties by share of the
 // class.
 func (c Confusion) mistakes(k int) Table {
-	var table Table
-	table.add(false, "class", "predicted")
-	table.add(true, "images", "% of class")
+	table := Table{Header: []string{"class", "predicted", "images", "% of class"}, TextColumns: 2}
 	type mistake struct {
 		class, predicted, images int
 		share                    float64
@@ -104,10 +102,7 @@ func (c Confusion) mistakes(k int) Table {
 // Worst returns a line for each of the k classes with the lowest F1, with their most frequent wrong prediction. Classes
 // without images are skipped.
 func (c Confusion) Worst(k int) Table {
-	var table Table
-	table.add(false, "class")
-	table.add(true, "images", "precision %", "recall %", "F1 %")
-	table.add(false, "mistaken for")
+	table := Table{Header: []string{"class", "mistaken for", "images", "precision %", "recall %", "F1 %"}, TextColumns: 2}
 	scores := c.Scores()
 	var classes []int
 	for class := range c.Classes {
@@ -123,8 +118,8 @@ func (c Confusion) Worst(k int) Table {
 		if most := slices.Max(wrong); most > 0 {
 			mistaken = c.Classes[slices.Index(wrong, most)]
 		}
-		table.Rows = append(table.Rows, []string{s.Class, strconv.Itoa(s.Images), percent(s.Precision, 1),
-			percent(s.Recall, 1), percent(s.F1, 1), mistaken})
+		table.Rows = append(table.Rows, []string{s.Class, mistaken, strconv.Itoa(s.Images), percent(s.Precision, 1),
+			percent(s.Recall, 1), percent(s.F1, 1)})
 	}
 	return table
 }

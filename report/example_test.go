@@ -30,8 +30,7 @@ func ExampleNewTable() {
 }
 
 func ExamplePage() {
-	var table report.Table
-	table.Header, table.Numeric, table.Rows = []string{"n"}, []bool{true}, [][]string{{"7"}}
+	table := report.Table{Header: []string{"n"}, Rows: [][]string{{"7"}}}
 	page := report.Page{Title: "A page", Sections: []report.Section{{Title: "A table", Table: table}}}
 	var html strings.Builder
 	err := page.HTML(&html)

@@ -19,27 +19,19 @@ type Page struct {
 	Title    string
 	Lines    []string // below the title
 	Failed   string   // why there is no result
-	tiles    []tile
 	Sections []Section
 }
-
-// tile is a number at the top of a page.
-type tile struct{ Name, Before, After, Unit, Note string }
 
 // Section is a part of a page.
 type Section struct {
 	Title   string
 	Text    []string
-	facts   []fact
 	Code    string // a command line
 	Table   Table
 	Images  []Figure   // small images, many in a row
 	Figures []Figure   // side by side where there is room
 	Columns [][]Figure // of each model
 }
-
-// fact is a name with its value.
-type fact struct{ Name, Value string }
 
 // Figure is a PNG with a title and a caption.
 type Figure struct {
@@ -81,7 +73,6 @@ func (p Page) HTML(w io.Writer) error {
 			h.Header(h.H1(g.Text(p.Title)), paragraphs("quiet", p.Lines),
 				g.If(p.Failed != "", h.P(h.Class("failed"), g.Text("The run failed: "+p.Failed))),
 				g.If(len(links) > 2, h.Nav(links))),
-			g.If(len(p.tiles) > 0, h.Div(h.Class("tiles"), g.Map(p.tiles, tile.html))),
 			sections)))
 	var out bytes.Buffer
 	err := page.Render(&out)
@@ -104,9 +95,6 @@ func (s Section) nodes() g.Group {
 	}
 	return g.Group{
 		paragraphs("", s.Text),
-		g.If(len(s.facts) > 0, h.Dl(h.Class("card"), g.Map(s.facts, func(f fact) g.Node {
-			return h.Div(h.Dt(g.Text(f.Name)), h.Dd(g.Text(f.Value)))
-		}))),
 		g.If(s.Code != "", h.Pre(h.Class("card scroll"), h.Code(g.Text(s.Code)))),
 		g.If(len(s.Table.Rows) > 0, h.Div(h.Class("card scroll"), s.Table.html())),
 		paragraphs("quiet", s.Table.Notes),
@@ -126,19 +114,11 @@ func (f Figure) img() g.Node {
 	return h.Img(h.Src("data:image/png;base64,"+base64.StdEncoding.EncodeToString(f.PNG)), h.Alt(f.Title))
 }
 
-func (t tile) html() g.Node {
-	return h.Div(h.Class("card"),
-		h.Div(h.Class("quiet"), g.Text(t.Name)),
-		h.Div(h.Class("number"), g.If(t.Before != "", h.Span(h.Class("quiet"), g.Text(t.Before+" → "))),
-			h.B(g.Text(t.After)), g.If(t.Unit != "", g.Text(" "+t.Unit))),
-		g.If(t.Note != "", h.Div(h.Class("quiet"), g.Text(t.Note))))
-}
-
 func (t Table) html() g.Node {
 	row := func(cell func(...g.Node) g.Node, texts []string) g.Node {
 		var cells g.Group
 		for i, text := range texts {
-			cells = append(cells, cell(g.If(t.Numeric[i], h.Class("right")), g.Text(text)))
+			cells = append(cells, cell(g.If(i >= t.TextColumns, h.Class("right")), g.Text(text)))
 		}
 		return h.Tr(cells)
 	}

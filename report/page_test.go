@@ -63,8 +63,8 @@ func rendered(t *testing.T, p interface{ HTML(io.Writer) error }) (document stri
 // The page needs no network, shows its figures, and no rows of other runs.
 func TestRunPage(t *testing.T) {
 	document, texts := rendered(t, runExample())
-	for _, want := range []string{"25 %", "2,712,345", "20 (2.5 epochs)", "1h2m5s", "6.25 →", "best, step 10",
-		"model.width", "vit-pets: cifar100-small on cifar100-train"} {
+	for _, want := range []string{"25 %", "2,712,345", "20 (2.5 epochs)", "1h2m5s, 31.2 images/s", "best, step 10",
+		"validation top-1 62.50 %, top-5 93.75 %, loss 1.3750", "model.width", "vit-pets: cifar100-small on cifar100-train"} {
 		if !slices.Contains(texts, want) {
 			t.Errorf("no text %q", want)
 		}
@@ -96,16 +96,14 @@ func TestPage_EscapesItsFields(t *testing.T) {
 		return hostile + name
 	}
 	table := func(name string) (t Table) {
-		t.add(false, evil(name+" header"))
+		t.Header, t.TextColumns = []string{evil(name + " header")}, 1
 		t.Rows, t.Notes = [][]string{{evil(name + " cell")}}, []string{evil(name + " note")}
 		return t
 	}
 	figure := func(name string) []Figure { return []Figure{{Title: evil(name), Caption: evil(name + " caption")}} }
-	top := tile{evil("tile"), evil("before"), evil("after"), evil("unit"), evil("note")}
-	p := Page{Title: evil("title"), Lines: []string{evil("line")}, Failed: evil("failed"), tiles: []tile{top},
+	p := Page{Title: evil("title"), Lines: []string{evil("line")}, Failed: evil("failed"),
 		Sections: []Section{{Title: evil("section"), Text: []string{evil("text")},
-			facts: []fact{{evil("fact"), evil("value")}},
-			Code:  evil("code"), Table: table("table"), Images: figure("image"), Columns: [][]Figure{figure("column")}}}}
+			Code: evil("code"), Table: table("table"), Images: figure("image"), Columns: [][]Figure{figure("column")}}}}
 	document, texts := rendered(t, p)
 	for _, markup := range []string{"<script", "<img src=x", "&copy;"} {
 		if at := strings.Index(document, markup); at >= 0 {
@@ -118,18 +116,6 @@ func TestPage_EscapesItsFields(t *testing.T) {
 			t.Errorf("%q cannot be read in the page", text)
 		}
 	}
-}
-
-// results are the lines of a run's table and tiles.
-func results(r RunPage) (lines []string) {
-	table, before := r.results()
-	for _, row := range table.Rows {
-		lines = append(lines, strings.Join(row, " "))
-	}
-	for _, tile := range r.tiles(before) {
-		lines = append(lines, tile.Before+" "+tile.After+" "+tile.Note)
-	}
-	return lines
 }
 
 func TestRunPage_Results(t *testing.T) {
@@ -146,21 +132,22 @@ func TestRunPage_Results(t *testing.T) {
 		want   []string
 	}{
 		// An evaluation without images is none; the first of equals is the best; top-5 of 100 % is left out.
-		"last weights": {func(*RunPage) {}, []string{before, best, "validation last 50.00 0.000 1", test, " 25.00 ",
-			"12.50 50.00 +37.50 points in 30 steps"}},
-		"best is last": {func(r *RunPage) { r.Result.Steps = 10 }, []string{before, "validation last 50.00 0.000 1", test,
-			" 25.00 ", "12.50 50.00 +37.50 points in 10 steps"}},
+		"last weights": {func(*RunPage) {}, []string{before, best, "validation last 50.00 0.000 1", test}},
+		"best is last": {func(r *RunPage) { r.Result.Steps = 10 }, []string{before, "validation last 50.00 0.000 1", test}},
 		"best weights": {func(r *RunPage) { r.Result.Weights, r.Result.Test = Weights{"best", 10}, Metrics{} },
-			[]string{before, "validation best, step 10 50.00 0.000 1", "12.50 50.00 +37.50 points in 30 steps"}},
-		"not evaluated before": {func(r *RunPage) { r.Evals = nil }, []string{"validation last 50.00 0.000 1", test,
-			" 25.00 ", " 50.00 "}},
+			[]string{before, "validation best, step 10 50.00 0.000 1"}},
+		"not evaluated before": {func(r *RunPage) { r.Evals = nil }, []string{"validation last 50.00 0.000 1", test}},
 		"a top-5": {func(r *RunPage) { r.Evals, r.Result.Test.Top5 = nil, 0.875 }, []string{
-			"validation last 50.00 100.00 0.000 1", "test last 25.00 87.50 0.000 1", " 25.00 ", " 50.00 "}},
+			"validation last 50.00 100.00 0.000 1", "test last 25.00 87.50 0.000 1"}},
 		"no images": {func(r *RunPage) { r.Evals, r.Result = nil, Result{} }, nil},
 	} {
 		r := r
 		c.change(&r)
-		if got := results(r); !slices.Equal(got, c.want) {
+		var got []string
+		for _, row := range r.results().Rows {
+			got = append(got, strings.Join(row, " "))
+		}
+		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 	}

@@ -47,10 +47,17 @@ func (r RunPage) HTML(w io.Writer) error {
 			page.Sections = append(page.Sections, s)
 		}
 	}
-	results, before := r.results()
-	page.tiles = r.tiles(before)
+	for _, m := range []struct {
+		split string
+		Metrics
+	}{{Test, r.Result.Test}, {Validation, r.Result.Validation}} {
+		if m.Images > 0 {
+			page.Lines = append(page.Lines, m.split+" "+m.Text())
+		}
+	}
+	results := r.results()
 	add(len(results.Rows) > 0, Section{Title: "Results", Table: results})
-	add(true, Section{Title: "Run", facts: r.facts(), Text: r.Data, Code: r.Result.Command})
+	add(true, Section{Title: "Run", Table: r.facts(), Text: r.Data, Code: r.Result.Command})
 	training, err := TrainingFigures(r.Evals)
 	if err != nil {
 		return err
@@ -76,20 +83,18 @@ func (r RunPage) HTML(w io.Writer) error {
 	for _, f := range r.Figures {
 		add(true, Section{Title: f.Title, Figures: []Figure{f}})
 	}
-	var settings []fact
+	settings := Table{Header: []string{"setting", "value"}, TextColumns: 2}
 	for _, name := range slices.Sorted(maps.Keys(r.Settings)) {
-		settings = append(settings, fact{name, r.Settings[name]})
+		settings.Rows = append(settings.Rows, []string{name, r.Settings[name]})
 	}
-	add(len(settings) > 0, Section{Title: "Settings", facts: settings})
+	add(len(settings.Rows) > 0, Section{Title: "Settings", Table: settings})
 	add(len(r.Notes) > 0, Section{Title: "Notes", Text: r.Notes})
 	return page.HTML(w)
 }
 
-// results compares the validation split before and after training, and adds the test split. It also returns the
-// evaluation before the first step, nil if there was none.
-func (r RunPage) results() (table Table, before *Eval) {
-	table.add(false, "split", "weights")
-	table.add(true, "top-1 %", "top-5 %", "loss", "images")
+// results compares the validation split before and after training, and adds the test split.
+func (r RunPage) results() Table {
+	table := Table{Header: []string{"split", "weights", "top-1 %", "top-5 %", "loss", "images"}, TextColumns: 2}
 	add := func(split, when string, m Metrics) {
 		if m.Images > 0 {
 			loss := "–"
@@ -100,7 +105,7 @@ func (r RunPage) results() (table Table, before *Eval) {
 				printable.Thousands(m.Images)})
 		}
 	}
-	var best *Eval
+	var before, best *Eval
 	for _, c := range collect(r.Evals, Validation) {
 		for i, e := range c.seeds[0] {
 			switch {
@@ -125,38 +130,11 @@ func (r RunPage) results() (table Table, before *Eval) {
 	add(Validation, selected, r.Result.Validation)
 	add(Test, selected, r.Result.Test)
 	table.dropTop5()
-	return table, before
-}
-
-// tiles are the numbers at the top of the page.
-func (r RunPage) tiles(before *Eval) (tiles []tile) {
-	if m := r.Result.Test; m.Images > 0 {
-		t := tile{Name: "top-1 accuracy, test", After: percent(m.Top1, 2), Unit: "%"}
-		if r.Confusion != nil {
-			n := len(r.Confusion.Classes)
-			t.Note = fmt.Sprintf("%d classes: chance is %s %%", n, percent(JSONFloat(1/float64(n)), 1))
-		}
-		tiles = append(tiles, t)
-	}
-	if m := r.Result.Validation; m.Images > 0 {
-		t := tile{Name: "top-1 accuracy, validation", After: percent(m.Top1, 2), Unit: "%"}
-		if before != nil {
-			t.Before = percent(before.Top1, 2)
-			t.Note = fmt.Sprintf("%+.2f points in %s steps", 100*float64(m.Top1-before.Top1),
-				printable.Thousands(r.Result.Steps))
-		}
-		tiles = append(tiles, t)
-	}
-	if seconds := float64(r.Result.WallSeconds); seconds > 0 {
-		spent := time.Duration(seconds * float64(time.Second)).Round(time.Second / 10)
-		tiles = append(tiles, tile{Name: "time", After: spent.String(),
-			Note: fmt.Sprintf("%.3g images/s on %s", float64(r.Result.ImagesPerSecond), r.Result.Backend)})
-	}
-	return tiles
+	return table
 }
 
 // facts describe the run.
-func (r RunPage) facts() []fact {
+func (r RunPage) facts() Table {
 	s := r.Result
 	share := ""
 	if s.Fraction > 0 && s.Fraction < 1 {
@@ -166,11 +144,22 @@ func (r RunPage) facts() []fact {
 	if s.Epochs == 1 {
 		epochs = "epoch"
 	}
-	return slices.DeleteFunc([]fact{
+	spent := ""
+	if seconds := float64(s.WallSeconds); seconds > 0 {
+		spent = fmt.Sprintf("%v, %.3g images/s", time.Duration(seconds*float64(time.Second)).Round(time.Second/10),
+			float64(s.ImagesPerSecond))
+	}
+	table := Table{Header: []string{"fact", "value"}, TextColumns: 2}
+	for _, row := range [][]string{
 		{"recipe", s.Recipe}, {"position encoding", s.Encoding}, {"seed", strconv.FormatInt(s.Seed, 10)},
 		{"data", s.Dataset}, {"share of the training images", share}, {"image size", s.ImageSize},
 		{"parameters", printable.Thousands(s.Parameters)},
-		{"steps", fmt.Sprintf("%s (%.4g %s)", printable.Thousands(s.Steps), float64(s.Epochs), epochs)},
+		{"steps", fmt.Sprintf("%s (%.4g %s)", printable.Thousands(s.Steps), float64(s.Epochs), epochs)}, {"time", spent},
 		{"backend", s.Backend}, {"cores", strconv.Itoa(s.Cores)}, {"ended", s.Date}, {"commit", s.Commit},
-	}, func(f fact) bool { return f.Value == "" || f.Value == "0" && f.Name != "seed" })
+	} {
+		if row[1] != "" && (row[1] != "0" || row[0] == "seed") {
+			table.Rows = append(table.Rows, row)
+		}
+	}
+	return table
 }

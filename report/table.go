@@ -10,19 +10,12 @@ import (
 	"github.com/wepe-go/wepe/internal/printable"
 )
 
-// Table is text in columns.
+// Table has columns of text, then of numbers, which are aligned right.
 type Table struct {
-	Header  []string
-	Rows    [][]string
-	Numeric []bool   // per column: aligned right
-	Notes   []string // runs that the numbers exclude: failed, repeated or diverged ones
-}
-
-// add adds columns, of numbers or of text.
-func (t *Table) add(numeric bool, names ...string) {
-	for _, name := range names {
-		t.Header, t.Numeric = append(t.Header, name), append(t.Numeric, numeric)
-	}
+	Header      []string
+	TextColumns int // number of columns of text
+	Rows        [][]string
+	Notes       []string // runs that the numbers exclude: failed, repeated or diverged ones
 }
 
 // dropTop5 removes a column of top-5 accuracies that are all 100 %.
@@ -31,7 +24,7 @@ func (t *Table) dropTop5() {
 	if at < 0 || slices.ContainsFunc(t.Rows, func(row []string) bool { return row[at] != "100.00" }) {
 		return
 	}
-	t.Header, t.Numeric = slices.Delete(t.Header, at, at+1), slices.Delete(t.Numeric, at, at+1)
+	t.Header = slices.Delete(t.Header, at, at+1)
 	for i := range t.Rows {
 		t.Rows[i] = slices.Delete(t.Rows[i], at, at+1)
 	}
@@ -39,13 +32,6 @@ func (t *Table) dropTop5() {
 
 // Markdown renders the table for a Markdown file, notes below it.
 func (t Table) Markdown() string {
-	rule := make([]string, len(t.Header))
-	for i, numeric := range t.Numeric {
-		rule[i] = "---"
-		if numeric {
-			rule[i] = "---:"
-		}
-	}
 	var b strings.Builder
 	write := func(line []string) {
 		b.WriteString("|")
@@ -55,7 +41,7 @@ func (t Table) Markdown() string {
 		b.WriteString("\n")
 	}
 	write(t.Header)
-	b.WriteString("|" + strings.Join(rule, "|") + "|\n")
+	b.WriteString("|" + strings.Repeat("---|", t.TextColumns) + strings.Repeat("---:|", len(t.Header)-t.TextColumns) + "\n")
 	for _, line := range t.Rows {
 		write(line)
 	}
@@ -92,10 +78,10 @@ func (t Table) Text() string {
 		var padded []string
 		for i, cell := range line {
 			space := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
-			if t.Numeric[i] {
-				padded = append(padded, space+cell)
-			} else {
+			if i < t.TextColumns {
 				padded = append(padded, cell+space)
+			} else {
+				padded = append(padded, space+cell)
 			}
 		}
 		b.WriteString(strings.TrimRight(strings.Join(padded, "  "), " ") + "\n")

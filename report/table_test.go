@@ -46,34 +46,16 @@ none      1         10.00   100.00  1.900           -20.00                –   
 }
 
 func TestACellIsSafeInMarkdownAndTextEndsWithoutBlanks(t *testing.T) {
-	table := Table{Header: []string{"n", "name"}, Numeric: []bool{true, false}, Rows: [][]string{{"7", "a|b"}},
+	table := Table{Header: []string{"name", "n"}, TextColumns: 1, Rows: [][]string{{"a|b", "7"}},
 		Notes: []string{"one", "two"}}
-	shows(t, table.Markdown(), "| n | name |\n|---:|---|\n| 7 | a\\|b |\n\n- one\n- two\n")
-	shows(t, table.Text(), "n  name\n─  ────\n7  a|b\none\ntwo\n")
+	shows(t, table.Markdown(), "| name | n |\n|---|---:|\n| a\\|b | 7 |\n\n- one\n- two\n")
+	shows(t, table.Text(), "name  n\n────  ─\na|b   7\none\ntwo\n")
 	table.Rows, table.Notes = [][]string{{"", ""}}, nil
-	shows(t, table.Markdown(), "| n | name |\n|---:|---|\n| | |\n")
+	shows(t, table.Markdown(), "| name | n |\n|---|---:|\n| | |\n")
 	table.Rows = nil
-	shows(t, table.Text(), "n  name\n─  ────\n")
+	shows(t, table.Text(), "name  n\n────  ─\n")
 	table.Notes = []string{"a reason"}
 	shows(t, table.Text(), "a reason\n")
-}
-
-func TestTabulateShowsTheImagesThatChoicesAreMadeOn(t *testing.T) {
-	runs := append(seedRuns("learned", 0.5), seedRuns("wepe", 0.4)...)
-	for i, top1 := range []JSONFloat{0.31, 0.37} {
-		runs[i].Validation = Metrics{Loss: 3, Top1: top1, Top5: 0.75, Images: 100}
-	}
-	table := gomlxtest.Must(NewTable(runs, Spec{Baseline: "learned", Split: Validation}))(t)
-	if got := table.Text(); !strings.Contains(got, "validation top-1 %") ||
-		!strings.Contains(got, "wepe      1               37.00    75.00  3.000            +6.00") {
-		t.Errorf("got\n%s", got)
-	}
-	if runs[0].Test.Top1 != 0.5 {
-		t.Error("the caller's rows have changed")
-	}
-	if _, err := NewTable(runs, Spec{Split: "train"}); err == nil || !strings.Contains(err.Error(), "validation or test") {
-		t.Errorf("got %v", err)
-	}
 }
 
 // The means are worked out by hand; a seed of wepe at the second size is missing.

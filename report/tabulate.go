@@ -20,7 +20,6 @@ import (
 type Spec struct {
 	GroupBy  []string // columns that make a group, see columns; empty means encoding
 	Baseline string   // encoding with which the others are compared, seed by seed; empty omits the column
-	Split    string   // Test, the default, or Validation
 	Across   string   // a column whose values become columns of mean test top-1; excludes other fields
 
 	Published  map[string]float64 // published top-1 %, by encoding; a column if the table has one of them
@@ -57,37 +56,26 @@ func NewTable(runs []Result, spec Spec) (Table, error) {
 				name, strings.Join(slices.Sorted(maps.Keys(columns)), ", "))
 		}
 	}
-	switch spec.Split = cmp.Or(spec.Split, Test); spec.Split {
-	case Test:
-	case Validation:
-		runs = slices.Clone(runs)
-		for i, r := range runs {
-			runs[i].Test = r.Validation
-		}
-	default:
-		return Table{}, fmt.Errorf("report: split is %q, want %s or %s", spec.Split, Validation, Test)
-	}
-	runs, notes := Counted(runs, spec.Split)
+	runs, notes := Counted(runs)
 	if spec.Across != "" {
 		return across(runs, spec.Across, notes)
 	}
-	table := Table{Notes: notes}
-	table.add(false, spec.GroupBy...)
-	table.add(true, "n", spec.Split+" top-1 %")
+	table := Table{Notes: notes, TextColumns: len(spec.GroupBy)}
+	table.Header = slices.Concat(spec.GroupBy, []string{"n", "test top-1 %"})
 	if spec.Baseline == "" {
-		table.add(true, "range")
+		table.Header = append(table.Header, "range")
 	}
-	table.add(true, "top-5 %", "loss")
+	table.Header = append(table.Header, "top-5 %", "loss")
 	if spec.Baseline != "" {
-		table.add(true, "top-1 − "+spec.Baseline, "95 % interval", "pairs")
+		table.Header = append(table.Header, "top-1 − "+spec.Baseline, "95 % interval", "pairs")
 	}
 	if !slices.ContainsFunc(runs, func(r Result) bool { _, ok := spec.Published[r.Encoding]; return ok }) {
 		spec.Published = nil
 	} else {
-		table.add(true, "published")
+		table.Header = append(table.Header, "published")
 		table.Notes = append(table.Notes, "published is "+spec.Conditions)
 	}
-	table.add(true, "minutes")
+	table.Header = append(table.Header, "minutes")
 	for _, group := range groups(runs, spec.GroupBy) {
 		line, err := spec.line(group, runs)
 		if err != nil {
@@ -102,11 +90,9 @@ func NewTable(runs []Result, spec Spec) (Table, error) {
 // across is the table of NewTable with Spec.Across. n is the largest number of runs in a cell of the line; a cell
 // without runs is a dash.
 func across(runs []Result, by string, notes []string) (Table, error) {
-	table := Table{Notes: notes}
-	table.add(false, "encoding")
-	table.add(true, "n")
+	table := Table{Notes: notes, Header: []string{"encoding", "n"}, TextColumns: 1}
 	for _, column := range groups(runs, []string{by}) {
-		table.add(true, columns[by](column[0]))
+		table.Header = append(table.Header, columns[by](column[0]))
 	}
 	for _, line := range groups(runs, []string{"encoding"}) {
 		cells, n := map[string][]float64{}, 0
@@ -172,9 +158,9 @@ func (spec Spec) line(group, runs []Result) (line []string, err error) {
 	return append(line, wall.Format("%.1f")), nil
 }
 
-// Counted returns the runs that tables and plots count: of each job the latest attempt that was evaluated on the split.
-// Notes name the others, and encodings whose runs have different settings under one name of a recipe.
-func Counted(runs []Result, split string) (kept []Result, notes []string) {
+// Counted returns the runs that tables and plots count: of each job the latest attempt that was evaluated on test
+// images. Notes name the others, and encodings whose runs have different settings under one name of a recipe.
+func Counted(runs []Result) (kept []Result, notes []string) {
 	latest := make(map[Job]int)
 	repeats, diverged := 0, 0
 	for i, run := range runs {
@@ -184,8 +170,8 @@ func Counted(runs []Result, split string) (kept []Result, notes []string) {
 			notes = append(notes, fmt.Sprintf("%s seed %d (%s) failed: %s", run.Encoding, run.Seed, run.Recipe, run.Failed))
 			continue
 		case run.Test.Images == 0:
-			notes = append(notes, fmt.Sprintf("%s seed %d (%s) was not evaluated on %s images",
-				run.Encoding, run.Seed, run.Recipe, split))
+			notes = append(notes, fmt.Sprintf("%s seed %d (%s) was not evaluated on test images", run.Encoding, run.Seed,
+				run.Recipe))
 			continue
 		case seen:
 			repeats++

@@ -26,8 +26,7 @@ import (
 // finished.
 func (s *Study) Listing() (report.Table, error) {
 	table := report.Table{
-		Header:  []string{"training", "task", "position", "seed", "setting", "shard", "state"},
-		Numeric: []bool{false, false, false, true, false, true, false},
+		Header: []string{"training", "task", "position", "seed", "setting", "shard", "state"}, TextColumns: 7,
 	}
 	units, done, err := s.recorded()
 	if err != nil {

@@ -97,7 +97,7 @@ func (c cell) text() string {
 // Means are over the tasks that every encoding has finished with every seed, with their number: means over different
 // tasks cannot be compared. Notes name missing runs, and runs on other images.
 func (b benchmark) table(runs []report.Result, seeds int) report.Table {
-	table, columns := report.Table{Header: []string{"task", "test images"}}, []column(nil)
+	table, columns := report.Table{Header: []string{"task", "test images"}, TextColumns: 1}, []column(nil)
 	for _, r := range runs {
 		if !slices.ContainsFunc(columns, func(c column) bool { return c.Name == r.Encoding }) {
 			columns = append(columns, column{r.Encoding, map[string]float64{}})
@@ -109,7 +109,6 @@ func (b benchmark) table(runs []report.Result, seeds int) report.Table {
 		table.Header = append(table.Header, c.Name)
 	}
 	table.Header = slices.Insert(table.Header, 2+measured, "± SE")
-	table.Numeric = append([]bool{false}, slices.Repeat([]bool{true}, len(table.Header)-1)...)
 
 	whole := map[string]bool{}
 	addMean := func(name string, lists ...[]vtab.Task) { // of the means of all lists

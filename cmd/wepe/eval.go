@@ -81,13 +81,13 @@ func printScores(out cli.Printer, split string, m report.Metrics, c report.Confu
 	if len(c.Classes) > shownConfusion {
 		return
 	}
-	matrix := report.Table{Header: append([]string{"class \\ predicted"}, c.Classes...), Numeric: []bool{false}}
+	matrix := report.Table{Header: append([]string{"class \\ predicted"}, c.Classes...), TextColumns: 1}
 	for i, row := range c.Counts {
 		line := []string{c.Classes[i]}
 		for _, n := range row {
 			line = append(line, strconv.Itoa(n))
 		}
-		matrix.Rows, matrix.Numeric = append(matrix.Rows, line), append(matrix.Numeric, true)
+		matrix.Rows = append(matrix.Rows, line)
 	}
 	out.Print("\n" + matrix.Text())
 }

@@ -208,7 +208,7 @@ var spread = []string{"range", "95 % interval"}
 // and the two names of a figure's row joined.
 func compact(table report.Table, o options) report.Table {
 	keep := func(i int) bool {
-		if o.columns != nil && table.Numeric[i] {
+		if o.columns != nil && i >= table.TextColumns {
 			return slices.Contains(o.columns, table.Header[i])
 		}
 		return !slices.Contains(unshown, table.Header[i]) || table.Header[i] == "pairs" && showsPairs(table)
@@ -229,8 +229,8 @@ func compact(table report.Table, o options) report.Table {
 			case i == 1 && table.Header[i] == "" || slices.Contains(spread, table.Header[i]) || !keep(i):
 			default:
 				out = append(out, cell)
-				if header {
-					shown.Numeric = append(shown.Numeric, table.Numeric[i])
+				if header && i < table.TextColumns {
+					shown.TextColumns++
 				}
 			}
 		}

@@ -33,7 +33,7 @@ var plots = map[string]struct {
 	}},
 	"dots:": {"test accuracy of each encoding and seed, and the parameters that it adds", func(w io.Writer,
 		r report.Rows) error {
-		named, _ := report.Counted(r.Results, report.Test)
+		named, _ := report.Counted(r.Results)
 		for i, row := range named {
 			var recipe finetune.Recipe
 			if err := json.Unmarshal(row.Settings, &recipe); err != nil {

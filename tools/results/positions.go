@@ -71,8 +71,7 @@ var descriptions = map[string]string{
 
 // positionsTable lists the encodings with their parameters at Ti/16.
 func positionsTable() (report.Table, error) {
-	table := report.Table{Header: []string{"name", "acts as", "formula", "parameters"},
-		Numeric: []bool{false, false, false, true}}
+	table := report.Table{Header: []string{"name", "acts as", "formula", "parameters"}, TextColumns: 3}
 	for _, p := range position.All() {
 		count, err := parameters("Ti/16", p.Name, nil)
 		if err != nil {

@@ -91,7 +91,8 @@ func notes(rows []Row) (lines []string) {
 // the learned table to each peer and of the other encodings to the learned table, and the same for the share of the
 // product rate.
 func Summary(rows []Row) report.Table {
-	t := report.Table{Notes: notes(rows), Header: []string{"call", "model", "timm", "compiled", "jax", "product rate"}}
+	t := report.Table{Notes: notes(rows), Header: []string{"call", "model", "timm", "compiled", "jax", "product rate"},
+		TextColumns: 2}
 	var calls [][2]string
 	values := map[[3]string][]float64{} // by call, model and column
 	for _, r := range rows {
@@ -109,11 +110,9 @@ func Summary(rows []Row) report.Table {
 			calls = append(calls, call)
 		}
 	}
-	t.Numeric = make([]bool, len(t.Header))
 	for _, call := range calls {
 		line := call[:]
-		for i, column := range t.Header[2:] {
-			t.Numeric[i+2] = true
+		for _, column := range t.Header[2:] {
 			line = append(line, span("%.2f", values[[3]string{call[0], call[1], column}]))
 		}
 		t.Rows = append(t.Rows, line)
@@ -125,7 +124,7 @@ func Summary(rows []Row) report.Table {
 // same rounds, images per second and memory, from the lowest to the highest of all measurements.
 func Steps(rows []Row) report.Table {
 	t := report.Table{Notes: notes(rows), Header: []string{"", "time × learned", "images/s", "MiB"},
-		Numeric: []bool{false, true, true, true}}
+		TextColumns: 1}
 	var names []string
 	measured := map[string][3][]float64{}
 	for _, r := range rows {
