@@ -76,28 +76,3 @@ func latest(rows []report.Result) (kept []report.Result) {
 	}
 	return kept
 }
-
-// multiResolutionRows returns these rows of all units, size by size.
-func (s *Study) multiResolutionRows(units []Unit) (rows []report.Result, err error) {
-	if len(s.EvalSizes) == 0 {
-		return nil, nil
-	}
-	var sizes []string // in the order of EvalSizes
-	own, bySize := s.own(), map[string][]report.Result{}
-	for _, u := range units {
-		read, err := report.ReadFiles(filepath.Join(u.Dir, multiResolutionFile))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-		for _, r := range latest(own.of(u, read.Results)) {
-			if bySize[r.ImageSize] == nil {
-				sizes = append(sizes, r.ImageSize)
-			}
-			bySize[r.ImageSize] = append(bySize[r.ImageSize], r)
-		}
-	}
-	for _, size := range sizes {
-		rows = append(rows, bySize[size]...)
-	}
-	return rows, nil
-}

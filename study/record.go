@@ -26,7 +26,7 @@ type results map[string]report.Result
 // results reads the record of a study: the finished training runs of this machine and others. It is nil if there is
 // none.
 func (s *Study) results() (results, error) {
-	if !s.Tasks[0].recorded() {
+	if !s.recorded() {
 		return nil, nil
 	}
 	done, notes, err := readRecords(s.Dir)
@@ -159,7 +159,7 @@ func (o origin) addTo(settings json.RawMessage) (json.RawMessage, error) {
 // shared are the identities that rows share, by what they are of: the weights of a study, the training images of a
 // task's part at one size, the images on which these are measured. Older rows lack some.
 func (o origin) shared(u Unit, failed bool) map[string]engine.RunIdentity {
-	images := fmt.Sprint(u.Task.Name, u.part(), u.Fraction, u.Recipe.Augment.Size)
+	images := fmt.Sprint(u.Task.Name, u.part, u.Fraction, u.Recipe.Augment.Size)
 	of := map[string]engine.RunIdentity{images: {Data: o.Data}}
 	if !failed || o.From.SHA256 != "" {
 		of[""] = engine.RunIdentity{From: cmp.Or(o.From.SHA256, engine.Scratch)}
@@ -204,65 +204,12 @@ func (s *Study) agree(done results, starting Unit, now origin) error {
 	return nil
 }
 
-// A directory has rows of an earlier command, which may have had other settings or another model. own tells them from
-// the study's: a table of both would compare settings, not encodings.
-type own struct {
-	from   string // as engine.RunIdentity's; "" if the weights cannot be read, as of a model that is gone
-	others map[string]int
-}
-
-// own prepares the comparison of rows with the study.
-func (s *Study) own() own {
-	o := own{others: map[string]int{}}
-	if sum, err := s.digest(); err == nil {
-		o.from = cmp.Or(sum, engine.Scratch)
-	}
-	return o
-}
-
 // digest is the SHA-256 of the weights in From.
 func (s *Study) digest() (string, error) {
 	if s.From == "" {
 		return "", nil
 	}
 	return checkpoints.Sum(s.From)
-}
-
-// differs returns how a row differs from a unit.
-func (o own) differs(u Unit, row report.Result) error {
-	var was origin
-	if len(row.Settings) == 0 {
-		return nil
-	}
-	if err := json.Unmarshal(row.Settings, &was); err != nil {
-		return err
-	}
-	from := engine.RunIdentity{From: cmp.Or(was.From.SHA256, engine.Scratch)}
-	return cmp.Or(from.Same(engine.RunIdentity{From: o.from}, "it"), u.Recipe.Diff(row.Settings))
-}
-
-// of returns the rows of a unit that have its settings, and counts the others by what differs.
-func (o own) of(u Unit, rows []report.Result) (kept []report.Result) {
-	var others []report.Result
-	for _, r := range rows {
-		if o.differs(u, r) == nil {
-			kept = append(kept, r)
-		} else {
-			others = append(others, r)
-		}
-	}
-	for _, r := range latest(others) {
-		o.others[o.differs(u, r).Error()]++
-	}
-	return kept
-}
-
-// notes has a line for each way in which rows differ from the study.
-func (o own) notes() (lines []string) {
-	for _, why := range slices.Sorted(maps.Keys(o.others)) {
-		lines = append(lines, fmt.Sprintf("not counted because of other settings, rows: %d: %s", o.others[why], why))
-	}
-	return lines
 }
 
 // diverged is the row of a training without a result.

@@ -46,7 +46,7 @@ func files(t *testing.T, name string, n int, seed int64) *data.Files {
 func recorded(t *testing.T) *Study {
 	t.Helper()
 	s := small(t)
-	s.Variants, s.Seeds, s.Tasks[0].Parts = Variants("learned"), 1, [2]string{"some", "all"}
+	s.Variants, s.Seeds, s.Parts = Variants("learned"), 1, [2]string{"some", "all"}
 	s.Tasks[0].Measure = func(context.Context, Unit, *finetune.Model) (m report.Metrics, _ string, _ error) { return }
 	return s
 }
@@ -64,13 +64,13 @@ func TestFromFiles_ChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) {
 	gomlxtest.OnGo(t)
 	s := small(t)
 	task := &s.Tasks[0]
-	task.Name, task.Parts, task.Recipe.Augment.Size = "where", [2]string{"some", "all"}, [2]int{16, 16}
+	task.Name, s.Parts, task.Recipe.Augment.Size = "where", [2]string{"some", "all"}, [2]int{16, 16}
 	training := [2]*data.Files{files(t, "some", 20, 1), files(t, "all", 31, 2)}
 	testing := [2]*data.Files{files(t, "validation", 13, 3), files(t, "test", 1030, 4)}
 	task.FromFiles(training, testing, slog.New(slog.DiscardHandler))
 	s.Seeds, s.Keep, s.Sweep = 1, true, "learning_rate=0.001,0.01"
 	run(t, s)
-	units, done, err := s.recorded()
+	units, done, err := s.finished()
 	if err != nil || len(units) != 6 || len(done) != 6 {
 		t.Fatalf("%d units, %d rows, %v", len(units), len(done), err)
 	}
@@ -111,13 +111,13 @@ func TestFromFiles_ChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) {
 		m.Finalize()
 	}
 	u := units[0]
-	if _, _, err := task.Images(ended, u); !errors.Is(err, engine.ErrInterrupted) {
+	if _, err := task.Images(ended, u); !errors.Is(err, engine.ErrInterrupted) {
 		t.Errorf("images of which reading was interrupted: %v", err)
 	}
 	u.Recipe.Augment.Size = [2]int{8, 24} // images of another size are read again
-	train, _, err := task.Images(t.Context(), u)
-	if err != nil || train.Describe().Height != 8 || train.Describe().Width != 24 {
-		t.Errorf("%+v, %v", train.Describe(), err)
+	again, err := task.Images(t.Context(), u)
+	if info := again.Train.Describe(); err != nil || info.Height != 8 || info.Width != 24 {
+		t.Errorf("%+v, %v", info, err)
 	}
 	for name, change := range map[string]func(*Study){
 		"another seed": func(*Study) {},
@@ -167,7 +167,7 @@ func TestRun_RowNamesThePretrainedModelWithoutItsDirectory(t *testing.T) {
 			t.Errorf("%s: want %v", file, want)
 		}
 	}
-	if s.From, s.Tasks[0].Parts = "gone", [2]string{}; s.Run(t.Context()) != nil {
+	if s.From, s.Parts = "gone", [2]string{}; s.Run(t.Context()) != nil {
 		t.Error("without a record a model is read that is not needed")
 	}
 }
@@ -193,7 +193,7 @@ func TestStudy_UnknownSettingsAndUnreadableRowsAreAnErrorEverywhere(t *testing.T
 		{[2]string{"some", "all"}, "", recordOf(Shard{}), "Run Table Listing Merge"},
 	} {
 		s := small(t)
-		s.EvalSizes, s.Variants[1].Settings, s.Tasks[0].Parts = [][2]float64{{1, 1}}, c.settings, c.parts
+		s.EvalSizes, s.Variants[1].Settings, s.Parts = [][2]float64{{1, 1}}, c.settings, c.parts
 		if c.file != "" { // is a directory
 			gomlxtest.NoError(t, os.MkdirAll(filepath.Join(s.Dir, c.file), 0o755))
 		}

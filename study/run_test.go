@@ -61,15 +61,15 @@ func TestRun_OtherSizesAreEvaluatedOnceWithTheWeightsOfTheRow(t *testing.T) {
 	run(t, s)
 	s.EvalSizes = [][2]float64{{1, 1}, {1.5, 1.5}, {0.5, 2}} // opens the trained models
 	sizes := map[string][2]int{"16x16": {16, 16}, "24x24": {24, 24}, "8x32": {8, 32}}
-	units, _, err := s.found()
-	gomlxtest.NoError(t, err)
-	_, test, err := s.Tasks[0].Images(t.Context(), units[0])
-	gomlxtest.NoError(t, err)
+	units := gomlxtest.Must(s.units(nil))(t)
+	test := gomlxtest.Must(s.Tasks[0].Images(t.Context(), units[0]))(t).Test
 	measured := map[string]report.Metrics{}
 	for _, weights := range []string{"best", "best", "last"} {
 		s.Weights = weights
 		run(t, s)
-		rows := gomlxtest.Must(s.multiResolutionRows(units))(t)
+		trained, _, err := s.trained()
+		gomlxtest.NoError(t, err)
+		rows := otherSizesOf(trained)
 		if len(rows) != len(units)*len(sizes) {
 			t.Fatalf("%d rows of other sizes", len(rows))
 		}
@@ -185,10 +185,10 @@ func TestRun_TrainingThatDivergesDoesNotStopTheOthers(t *testing.T) {
 	for _, parts := range [][2]string{{}, {"some", "all"}} {
 		s := small(t)
 		s.Variants = []Variant{{"learned", "wild", wild}, {"learned", "learned", ""}}
-		s.Tasks[0].Parts = parts
+		s.Parts = parts
 		s.Tasks[0].Measure = func(context.Context, Unit, *finetune.Model) (m report.Metrics, _ string, _ error) { return }
 		err := s.Run(t.Context())
-		if !s.Tasks[0].recorded() {
+		if !s.recorded() {
 			if got := lines(t, s, 2); !errors.Is(err, engine.ErrDiverged) || strings.Count(err.Error(), "wild seed") != 2 ||
 				!slices.Equal(got, []string{"learned|2"}) {
 				t.Errorf("%v, lines %q, want two runs that diverge", err, got)
@@ -208,12 +208,13 @@ func TestRun_AspectsAndSizesAreSeparateTrainings(t *testing.T) {
 	gomlxtest.OnGo(t)
 	s := small(t)
 	s.Aspects, s.Variants, s.Seeds = finetune.Aspects(), Variants("none"), 1
-	s.Tasks[0].Images = func(ctx context.Context, u Unit) (train, test data.Dataset, err error) {
+	s.Tasks[0].Images = func(ctx context.Context, u Unit) (p data.Parts[data.Dataset], err error) {
 		settings, err := u.Recipe.Preprocessing([2]int{16, 16})
 		if err != nil {
-			return nil, nil, err
+			return p, err
 		}
-		return data.ShapesOfAspects("where", 31, 17, 32, 0, settings)
+		train, test, err := data.ShapesOfAspects("where", 31, 17, 32, 0, settings)
+		return data.Parts[data.Dataset]{Train: train, Test: test}, err
 	}
 	run(t, s)
 	want := []string{"small crop|none|1", "small squash|none|1", "small keep|none|1"}
@@ -242,8 +243,8 @@ func TestRun_ShardsAndInterruptions(t *testing.T) {
 	s.Sizes, s.Aspects = [][2]int{{16, 16}}, []string{"crop"} // one of each makes no column
 	lost := *s
 	lost.Tasks = slices.Clone(s.Tasks)
-	lost.Tasks[0].Images = func(context.Context, Unit) (train, test data.Dataset, err error) {
-		return nil, nil, fs.ErrNotExist
+	lost.Tasks[0].Images = func(context.Context, Unit) (p data.Parts[data.Dataset], err error) {
+		return p, fs.ErrNotExist
 	}
 	if err := lost.Run(t.Context()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without images: %v", err)
@@ -273,12 +274,13 @@ func TestTask_MayHaveValidationImages(t *testing.T) {
 	s.Variants, s.Seeds = Variants("none"), 1
 	validation, _, err := data.Shapes("where", 13, 5, 16, 3)
 	gomlxtest.NoError(t, err)
-	for _, want := range []error{fs.ErrPermission, nil} {
-		s.Tasks[0].Validation = func(context.Context, Unit) (data.Dataset, error) { return validation, want }
-		if err := s.Run(t.Context()); !errors.Is(err, want) {
-			t.Errorf("%v, want %v", err, want)
-		}
+	read := s.Tasks[0].Images
+	s.Tasks[0].Images = func(ctx context.Context, u Unit) (data.Parts[data.Dataset], error) {
+		p, err := read(ctx, u)
+		p.Validation = validation
+		return p, err
 	}
+	run(t, s)
 	rows := gomlxtest.Must(report.ReadFiles(filepath.Join(s.Dir, "none-seed0", engine.RowsFile)))(t)
 	if len(rows.Results) != 1 || rows.Results[0].Validation.Images != 13 {
 		t.Errorf("%+v", rows.Results)
@@ -298,8 +300,9 @@ func TestTable_RowsOfOtherSettingsAreNotCounted(t *testing.T) {
 	for line, s := range map[string]*Study{"learned|2": one, "wepe|2": &two} {
 		s.Variants = Variants("learned", "wepe")
 		want := []string{"small|" + line, "small at 24x24|" + line}
-		if got := lines(t, s, 3); !slices.Equal(got, want) || s.own().notes() != nil {
-			t.Errorf("lines %q, want %q", got, want)
+		_, notes, err := s.trained()
+		if got := lines(t, s, 3); !slices.Equal(got, want) || len(notes) != 1 || err != nil {
+			t.Errorf("lines %q, want %q, notes %q, %v", got, want, notes, err)
 		}
 	}
 	one.Tasks[0].Recipe.LearningRate = 0.1
@@ -311,7 +314,7 @@ func TestTable_RowsOfOtherSettingsAreNotCounted(t *testing.T) {
 func TestTable_HasALineForEachTask(t *testing.T) {
 	gomlxtest.OnGo(t)
 	s := small(t)
-	one, _, _ := s.Tasks[0].Images(t.Context(), Unit{Fraction: 1})
+	one := gomlxtest.Must(s.Tasks[0].Images(t.Context(), Unit{Fraction: 1}))(t).Train
 	other, test, err := data.Shapes("shape", 29, 11, 16, 0)
 	gomlxtest.NoError(t, err)
 	s.Seeds, s.Tasks = 1, append(s.Tasks, s.Tasks[0])
@@ -367,7 +370,7 @@ func TestTable_NotesSourcesThatRowsDoNotShare(t *testing.T) {
 		{[]report.Result{first, row("x", 2, "go", "a1")}, 1}, {[]report.Result{first, row("x", 2, "go", "b2")}, 2},
 	} {
 		for weights, more := range map[string]int{"": 0, "best": 0, "last": 1} {
-			got := (&Study{Weights: weights}).noteSources(report.Table{}, c.rows).Notes
+			got := (&Study{Weights: weights}).sources(c.rows)
 			if want := c.notes + min(more, len(c.rows)); len(got) != want {
 				t.Errorf("%s weights: notes %q, want %d", weights, got, want)
 			}

@@ -54,10 +54,14 @@ type Study struct {
 	Aspects   []string  // for images with other aspect ratios, see finetune.Recipe; none: the recipe's
 	Fractions []float64 // of the training images, in (0, 1]
 	Seeds     int
-	FirstSeed int    // use new seeds to confirm what earlier ones chose
-	Sweep     string // settings to choose from for each task and variant, as described below; tasks need a Measure
-	Shard     Shard  // the part for Run; the zero value is the whole study
-	Keep      bool   // keep the models of final training runs, in a study with a record
+	FirstSeed int   // use new seeds to confirm what earlier ones chose
+	Shard     Shard // the part for Run; the zero value is the whole study
+
+	// Parts give the study a record, for tasks whose results Task.Measure measures: the names of the training images for
+	// choosing settings, and of all training images.
+	Parts [2]string
+	Sweep string // with Parts: settings to choose from for each task and variant, as described above
+	Keep  bool   // with Parts: keep the models of final training runs
 
 	// Spec is of Table: published results by label, and the label of the variant with which it compares the others, ""
 	// for learned or, if that is none, the last. GroupBy is set.
@@ -81,31 +85,27 @@ type Study struct {
 type Task struct {
 	Name   string // "" for the only one
 	Recipe finetune.Recipe
-	// Images reads the images of a training run, and the test images if the run evaluates itself. nil if this machine has
-	// none: its training runs are left to others.
-	Images func(ctx context.Context, u Unit) (train, test data.Dataset, err error)
+	// Images reads the images of a training run: without Validation if the recipe splits it off Train, without Test if
+	// Measure reads it. nil if this machine has none: its training runs are left to others.
+	Images func(ctx context.Context, u Unit) (data.Parts[data.Dataset], error)
 	// TestAt reads the test images for a model of another size than it was trained at; nil if those of Images are resized
 	// in the graph.
 	TestAt func(ctx context.Context, m *finetune.Model) (data.Dataset, error)
-	// Validation reads the images that select the best weights; nil if the recipe splits them off the training images.
-	Validation func(ctx context.Context, u Unit) (data.Dataset, error)
 
-	// Parts are for tasks whose result the run does not evaluate itself: the names of the training images for choosing
-	// settings, and of all training images. Measure evaluates: on validation images for a unit that chooses a setting, on
-	// test images for a final one. It also returns a fingerprint of these images, "" for unknown.
-	Parts   [2]string
+	// Measure evaluates a training run of a study with a record: on validation images for a unit that chooses a setting,
+	// on test images for a final one. It also returns a fingerprint of these images, "" for unknown.
 	Measure func(ctx context.Context, u Unit, m *finetune.Model) (_ report.Metrics, images string, err error)
 	Origin  string // of the images, for the record, unless it is the usual one
 }
 
-// recorded reports whether a task's study has a record.
-func (t Task) recorded() bool { return t.Parts != [2]string{} }
+// recorded reports whether the study has a record.
+func (s *Study) recorded() bool { return s.Parts != [2]string{} }
 
 // Sets returns a Task.Images function that takes Unit.Fraction of train, and all of test.
-func Sets(train, test data.Dataset) func(context.Context, Unit) (data.Dataset, data.Dataset, error) {
-	return func(_ context.Context, u Unit) (data.Dataset, data.Dataset, error) {
+func Sets(train, test data.Dataset) func(context.Context, Unit) (data.Parts[data.Dataset], error) {
+	return func(_ context.Context, u Unit) (data.Parts[data.Dataset], error) {
 		part, err := data.Fraction(train, u.Fraction, 42)
-		return part, test, err
+		return data.Parts[data.Dataset]{Train: part, Test: test}, err
 	}
 }
 
@@ -116,10 +116,10 @@ var ErrPending = errors.New("settings that other shards are still measuring: rep
 // Run runs the unfinished training runs of this shard. Before each training run it reads the rows of other shards in
 // the same directory again. Without a record a run that diverges is an error after the others have ended.
 func (s *Study) Run(ctx context.Context) error {
-	if s.Tasks[0].recorded() && s.Group != nil {
+	if s.recorded() && s.Group != nil {
 		return errors.New("study: processes cannot share the runs of a study with a record: use shards")
 	}
-	if s.Tasks[0].recorded() && s.From != "" { // refuse an unreadable file before any training
+	if s.recorded() && s.From != "" { // refuse an unreadable file before any training
 		var err error
 		if s.sha256, err = s.digest(); err != nil {
 			return err
@@ -162,7 +162,7 @@ func (s *Study) next(done results, visited map[string]bool) (next *Unit, waits i
 	for _, u := range units {
 		_, finished := done[u.id]
 		switch {
-		case u.shard != s.Shard.Index, u.Task.Images == nil, visited[u.id], finished && u.Task.recorded(), u.failed:
+		case u.shard != s.Shard.Index, u.Task.Images == nil, visited[u.id], finished && s.recorded(), u.failed:
 		case u.waits > 0:
 			waits++
 		default:
@@ -174,25 +174,19 @@ func (s *Study) next(done results, visited map[string]bool) (next *Unit, waits i
 
 // train executes one training run and writes its results.
 func (s *Study) train(ctx context.Context, u Unit, done results) error {
-	train, test, err := u.Task.Images(ctx, u)
+	images, err := u.Task.Images(ctx, u)
 	if err != nil {
 		return err
 	}
 	run := finetune.Run{
-		Backend: s.Backend, Recipe: u.Recipe, Seed: int64(u.Seed), Train: train, Test: test, Fraction: u.Fraction,
-		Label: u.Label, From: s.From, Import: s.Import, Devices: s.Devices, Group: s.Group, Dir: u.Dir,
-		Logger:  s.logger(u.String()),
-		Weights: s.Weights,
-	}
-	if u.Task.Validation != nil {
-		if run.Validation, err = u.Task.Validation(ctx, u); err != nil {
-			return err
-		}
+		Backend: s.Backend, Recipe: u.Recipe, Seed: int64(u.Seed), Train: images.Train, Validation: images.Validation,
+		Test: images.Test, Fraction: u.Fraction, Label: u.Label, From: s.From, Import: s.Import, Devices: s.Devices,
+		Group: s.Group, Dir: u.Dir, Logger: s.logger(u.String()), Weights: s.Weights,
 	}
 	if s.Progress != nil {
 		run.Progress = s.Progress(u.String())
 	}
-	if u.Task.recorded() {
+	if s.recorded() {
 		return s.record(ctx, u, run, done)
 	}
 	model, row, err := run.Do(ctx)
@@ -206,7 +200,7 @@ func (s *Study) train(ctx context.Context, u Unit, done results) error {
 	if err := WriteReport(run, model, row); err != nil {
 		return err
 	}
-	return s.multiResolution(ctx, u, row, test)
+	return s.multiResolution(ctx, u, row, images.Test)
 }
 
 // WriteReport writes field.png, the encoding of a trained model over the patch grid, and the page of a finished run,
@@ -334,16 +328,16 @@ func (s *Study) Validate() error {
 		return fmt.Errorf("%d tasks, %d variants, %d seeds: want at least one of each", len(s.Tasks), len(s.Variants),
 			s.Seeds)
 	}
+	if s.Sweep != "" && !s.recorded() {
+		return errors.New("a sweep needs Parts")
+	}
 	if b := s.Spec.Baseline; b != "" && len(labels) > 1 && !slices.Contains(labels, b) {
 		return fmt.Errorf("baseline %q is none of the variants %q", b, labels)
 	}
 	var tasks []string
 	for _, t := range s.Tasks {
-		if tasks = append(tasks, t.Name); t.recorded() != s.Tasks[0].recorded() {
-			return fmt.Errorf("task %q has Parts and another none: the study has a record, or not", t.Name)
-		}
-		if s.Sweep != "" && !t.recorded() || t.recorded() && t.Images != nil && t.Measure == nil {
-			return fmt.Errorf("task %q: a sweep, or a record, needs Parts and Measure", t.Name)
+		if tasks = append(tasks, t.Name); s.recorded() && t.Images != nil && t.Measure == nil {
+			return fmt.Errorf("task %q: a record needs Measure", t.Name)
 		}
 	}
 	if err := cmp.Or(distinct("task", tasks), distinct("variant", labels), distinct("size", s.Sizes),

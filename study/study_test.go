@@ -23,10 +23,11 @@ import (
 func planned(t *testing.T) *Study {
 	t.Helper()
 	recipe := gomlxtest.Must(finetune.RecipeByName("shapes"))(t)
-	s := &Study{Dir: t.TempDir(), Variants: Variants("learned", "hybrid"), Seeds: 3, Sweep: "learning_rate=0.1,0.2"}
+	s := &Study{Dir: t.TempDir(), Variants: Variants("learned", "hybrid"), Seeds: 3, Sweep: "learning_rate=0.1,0.2",
+		Parts: [2]string{"some", "all"}}
 	for _, name := range []string{"dtd", "kitti"} {
-		s.Tasks = append(s.Tasks, Task{Name: name, Recipe: recipe, Parts: [2]string{"some", "all"},
-			Images:  func(context.Context, Unit) (_, _ data.Dataset, err error) { return nil, nil, nil },
+		s.Tasks = append(s.Tasks, Task{Name: name, Recipe: recipe,
+			Images:  func(context.Context, Unit) (p data.Parts[data.Dataset], err error) { return },
 			Measure: func(context.Context, Unit, *finetune.Model) (m report.Metrics, _ string, _ error) { return }})
 	}
 	return s
@@ -114,9 +115,9 @@ func TestUnits_AreTheSameOnEveryMachineAndOfEarlierVersions(t *testing.T) {
 	}
 	train, test, err := data.Shapes("where", 31, 17, 16, 0) // a fraction is the images of seed 42
 	gomlxtest.NoError(t, err)
-	part, rest, err := Sets(train, test)(t.Context(), Unit{Fraction: 0.4})
+	part, err := Sets(train, test)(t.Context(), Unit{Fraction: 0.4})
 	want := gomlxtest.Must(data.Fraction(train, 0.4, 42))(t)
-	if err != nil || rest != test || !reflect.DeepEqual(part, want) {
+	if err != nil || part.Test != test || !reflect.DeepEqual(part.Train, want) {
 		t.Errorf("%v, %v, other images", part, err)
 	}
 }
@@ -240,22 +241,19 @@ func TestMerge_JoinsRowsOnceInAnyOrder(t *testing.T) {
 
 func TestValidate_Refusals(t *testing.T) {
 	for name, change := range map[string]func(*Study){
-		"":                        func(*Study) {},
-		"a variant twice":         func(s *Study) { s.Variants = Variants("wepe", "none", "wepe") },
-		"a size twice":            func(s *Study) { s.Sizes = [][2]int{{8, 8}, {8, 8}} },
-		"a fraction twice":        func(s *Study) { s.Fractions = []float64{0.5, 5e-1} },
-		"more than all":           func(s *Study) { s.Fractions = []float64{1.5} },
-		"no images":               func(s *Study) { s.Fractions = []float64{0} },
-		"no variants":             func(s *Study) { s.Variants = nil },
-		"no seeds":                func(s *Study) { s.Seeds = 0 },
-		"no tasks":                func(s *Study) { s.Tasks = nil },
-		"a task twice":            func(s *Study) { s.Tasks[1].Name = "dtd" },
-		"an unknown baseline":     func(s *Study) { s.Spec.Baseline = "wepe" },
-		"a record of some tasks":  func(s *Study) { s.Tasks[1].Parts = [2]string{} },
-		"a record of no measures": func(s *Study) { s.Tasks[1].Measure = nil },
-		"a sweep without a record": func(s *Study) {
-			s.Sweep, s.Tasks = "batch_size=3,5", []Task{{Recipe: s.Tasks[0].Recipe}}
-		},
+		"":                            func(*Study) {},
+		"a variant twice":             func(s *Study) { s.Variants = Variants("wepe", "none", "wepe") },
+		"a size twice":                func(s *Study) { s.Sizes = [][2]int{{8, 8}, {8, 8}} },
+		"a fraction twice":            func(s *Study) { s.Fractions = []float64{0.5, 5e-1} },
+		"more than all":               func(s *Study) { s.Fractions = []float64{1.5} },
+		"no images":                   func(s *Study) { s.Fractions = []float64{0} },
+		"no variants":                 func(s *Study) { s.Variants = nil },
+		"no seeds":                    func(s *Study) { s.Seeds = 0 },
+		"no tasks":                    func(s *Study) { s.Tasks = nil },
+		"a task twice":                func(s *Study) { s.Tasks[1].Name = "dtd" },
+		"an unknown baseline":         func(s *Study) { s.Spec.Baseline = "wepe" },
+		"a record of no measures":     func(s *Study) { s.Tasks[1].Measure = nil },
+		"a sweep without a record":    func(s *Study) { s.Sweep, s.Parts = "batch_size=3,5", [2]string{} },
 		"one file name of two labels": func(s *Study) { s.Variants = []Variant{{"wepe", "a 1", ""}, {"none", "a=1", ""}} },
 		"an unknown encoding":         func(s *Study) { s.Variants = Variants("nowhere") },
 		"an unknown aspect":           func(s *Study) { s.Aspects = []string{"stretch"} },
@@ -264,7 +262,7 @@ func TestValidate_Refusals(t *testing.T) {
 		s := planned(t)
 		s.Sweep, s.Seeds, s.Fractions = "", 1, []float64{1}
 		if strings.HasPrefix(name, "one file") {
-			s.Tasks = []Task{{Recipe: s.Tasks[0].Recipe}}
+			s.Parts = [2]string{}
 		}
 		change(s)
 		if err := s.Validate(); (err != nil) != (name != "") {

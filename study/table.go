@@ -28,7 +28,7 @@ func (s *Study) Listing() (report.Table, error) {
 	table := report.Table{
 		Header: []string{"training", "task", "position", "seed", "setting", "shard", "state"}, TextColumns: 7,
 	}
-	units, done, err := s.recorded()
+	units, done, err := s.finished()
 	if err != nil {
 		return table, err
 	}
@@ -49,11 +49,11 @@ func (s *Study) Listing() (report.Table, error) {
 		if u.waits > 0 {
 			setting = "to be chosen"
 		}
-		parts[u.part()]++
-		table.Rows = append(table.Rows, []string{u.part(), u.Task.Name, u.named(" %s", " on %g"), strconv.Itoa(u.Seed),
+		parts[u.part]++
+		table.Rows = append(table.Rows, []string{u.part, u.Task.Name, u.named(" %s", " on %g"), strconv.Itoa(u.Seed),
 			setting, Shard{u.shard, s.Shard.of()}.text(), state})
 	}
-	of := s.Tasks[0].Parts
+	of := s.Parts
 	table.Notes = []string{fmt.Sprintf("%d training runs on %s, %d on %s; this is shard %s", parts[of[0]], of[0],
 		parts[of[1]], of[1], s.Shard.text())}
 	return table, nil
@@ -63,27 +63,22 @@ func (s *Study) Listing() (report.Table, error) {
 // task, with the means of VTAB-1k; otherwise size by size and fraction by fraction. Rows of other settings than the
 // study's are noted but not counted.
 func (s *Study) Table() (report.Table, error) {
-	if s.Tasks[0].recorded() {
+	if s.recorded() {
 		return s.recordTable()
 	}
-	units, found, err := s.found()
+	trained, notes, err := s.trained()
 	if err != nil {
 		return report.Table{}, err
 	}
 	var rows []report.Result
-	own, missing := s.own(), 0
-	for i, u := range units {
-		kept := own.of(u, found[i].Results)
-		rows = append(rows, kept...)
-		if len(kept) == 0 {
+	missing := 0
+	for _, run := range trained {
+		rows = append(rows, run.Results...)
+		if len(run.Results) == 0 {
 			missing++
 		}
 	}
-	other, err := s.multiResolutionRows(units)
-	if err != nil {
-		return report.Table{}, err
-	}
-	rows = append(rows, other...)
+	rows = append(rows, otherSizesOf(trained)...)
 	spec := s.Spec
 	spec.Baseline, spec.GroupBy = s.baseline(), nil
 	if len(s.Tasks) > 1 {
@@ -98,15 +93,15 @@ func (s *Study) Table() (report.Table, error) {
 	spec.GroupBy = append(spec.GroupBy, "encoding")
 	table, err := report.NewTable(rows, spec)
 	if missing > 0 {
-		table.Notes = append(table.Notes, fmt.Sprintf("%d of %d training runs are not done yet", missing, len(units)))
+		table.Notes = append(table.Notes, fmt.Sprintf("%d of %d training runs are not done yet", missing, len(trained)))
 	}
-	table.Notes = append(table.Notes, own.notes()...)
-	return s.noteSources(table, rows), err
+	table.Notes = slices.Concat(table.Notes, notes, s.sources(rows))
+	return table, err
 }
 
-// noteSources notes what the rows of a table do not share: their weights, if these are not the study's, the backend and
-// the commit that computed them. A directory has such rows from earlier commands.
-func (s *Study) noteSources(table report.Table, rows []report.Result) report.Table {
+// sources are notes on what the rows of a table do not share: their weights, if these are not the study's, the backend
+// and the commit that computed them. A directory has such rows from earlier commands.
+func (s *Study) sources(rows []report.Result) (notes []string) {
 	rows = latest(rows)
 	for _, c := range []struct {
 		each, own string
@@ -128,14 +123,14 @@ func (s *Study) noteSources(table report.Table, rows []report.Result) report.Tab
 		for _, name := range slices.Sorted(maps.Keys(counts)) {
 			parts = append(parts, fmt.Sprintf("%d "+c.each, counts[name], name))
 		}
-		table.Notes = append(table.Notes, "results "+strings.Join(parts, ", "))
+		notes = append(notes, "results "+strings.Join(parts, ", "))
 	}
-	return table
+	return notes
 }
 
 // recordTable is the table of a study with a record: of the tasks of VTAB-1k.
 func (s *Study) recordTable() (report.Table, error) {
-	units, done, err := s.recorded()
+	units, done, err := s.finished()
 	if err != nil {
 		return report.Table{}, err
 	}
@@ -187,22 +182,19 @@ func (s *Study) baseline() string {
 // Curves draws loss, accuracy and learned scalars of the runs that share a size and a fraction, and returns the paths
 // of the images.
 func (s *Study) Curves() (images []string, err error) {
-	units, found, err := s.found()
+	trained, _, err := s.trained()
 	if err != nil {
 		return nil, err
 	}
 	var names []string
-	own, evals := s.own(), map[string][]report.Eval{}
-	for i, u := range units {
-		if results := found[i].Results; len(results) > 0 && len(own.of(u, results)) == 0 {
-			continue
-		}
-		u.Label = ""
-		if name := filepath.Join(u.Task.Name, u.fileName()); len(found[i].Evals) > 0 {
+	evals := map[string][]report.Eval{}
+	for _, run := range trained {
+		run.Label = ""
+		if name := filepath.Join(run.Task.Name, run.fileName()); len(run.Evals) > 0 {
 			if evals[name] == nil {
 				names = append(names, name)
 			}
-			evals[name] = append(evals[name], found[i].Evals...)
+			evals[name] = append(evals[name], run.Evals...)
 		}
 	}
 	leave := func(name string, draw func(io.Writer) error) error {
@@ -223,33 +215,104 @@ func (s *Study) Curves() (images []string, err error) {
 			return nil, err
 		}
 	}
-	other, err := s.multiResolutionRows(units)
-	if err != nil || len(other) == 0 {
-		return images, err
+	other := otherSizesOf(trained)
+	if len(other) == 0 {
+		return images, nil
 	}
 	err = leave("resolution", func(w io.Writer) error { return report.PlotSizes(w, other) })
 	return images, err
 }
 
-// recorded lists the units of a study with a record, and the finished training runs.
-func (s *Study) recorded() (units []Unit, done results, err error) {
+// finished lists the units of a study with a record, and the finished training runs.
+func (s *Study) finished() (units []Unit, done results, err error) {
 	if done, err = s.results(); err == nil {
 		units, err = s.units(done)
 	}
 	return units, done, err
 }
 
-// found lists the units of a study without a record, and the rows in their directories.
-func (s *Study) found() (units []Unit, rows []report.Rows, err error) {
-	if units, err = s.units(nil); err != nil {
+// trained is a unit of a study without a record, with the rows in its directory. A directory has rows of earlier
+// commands, which may have had other settings or another model: a table of both would compare settings, not encodings.
+type trained struct {
+	Unit
+	report.Rows
+	other []report.Result // at other sizes
+}
+
+// trained reads the rows of all units. Notes count the rows of other settings.
+func (s *Study) trained() (all []trained, notes []string, err error) {
+	units, err := s.units(nil)
+	if err != nil {
 		return nil, nil, err
 	}
-	rows = make([]report.Rows, len(units))
-	for i, u := range units {
-		rows[i], err = report.ReadFiles(filepath.Join(u.Dir, engine.RowsFile))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	from, gone := s.digest() // weights that are gone are not compared
+	if gone == nil {
+		from = cmp.Or(from, engine.Scratch)
+	}
+	others := map[string]int{}
+	for _, u := range units {
+		rows, foreign, err := u.rows(engine.RowsFile, from)
+		other := report.Rows{}
+		if err == nil && len(s.EvalSizes) > 0 {
+			other, _, err = u.rows(multiResolutionFile, from)
+		}
+		if err != nil {
 			return nil, nil, err
 		}
+		for _, r := range foreign {
+			others[differs(u, from, r).Error()]++
+		}
+		if len(rows.Results) == 0 && len(foreign) > 0 {
+			rows.Evals = nil
+		}
+		all = append(all, trained{u, rows, latest(other.Results)})
 	}
-	return units, rows, nil
+	for _, why := range slices.Sorted(maps.Keys(others)) {
+		notes = append(notes, fmt.Sprintf("not counted because of other settings, rows: %d: %s", others[why], why))
+	}
+	return all, notes, nil
+}
+
+// rows reads a file in the directory of a unit, without the foreign results, of other settings or weights of the start.
+func (u Unit) rows(file, from string) (rows report.Rows, foreign []report.Result, err error) {
+	rows, err = report.ReadFiles(filepath.Join(u.Dir, file))
+	if errors.Is(err, fs.ErrNotExist) { // not trained yet
+		return rows, nil, nil
+	}
+	rows.Results = slices.DeleteFunc(rows.Results, func(r report.Result) bool {
+		if differs(u, from, r) == nil {
+			return false
+		}
+		foreign = append(foreign, r)
+		return true
+	})
+	return rows, latest(foreign), err
+}
+
+// differs returns how a row differs from a unit of a study that starts from these weights, see engine.RunIdentity.
+func differs(u Unit, from string, row report.Result) error {
+	var was origin
+	if len(row.Settings) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(row.Settings, &was); err != nil {
+		return err
+	}
+	start := engine.RunIdentity{From: cmp.Or(was.From.SHA256, engine.Scratch)}
+	return cmp.Or(start.Same(engine.RunIdentity{From: from}, "it"), u.Recipe.Diff(row.Settings))
+}
+
+// otherSizesOf are the rows at other sizes, size by size.
+func otherSizesOf(runs []trained) (rows []report.Result) {
+	var sizes []string
+	for _, run := range runs {
+		rows = append(rows, run.other...)
+	}
+	for _, r := range rows {
+		sizes = append(sizes, r.ImageSize)
+	}
+	slices.SortStableFunc(rows, func(a, b report.Result) int {
+		return cmp.Compare(slices.Index(sizes, a.ImageSize), slices.Index(sizes, b.ImageSize))
+	})
+	return rows
 }

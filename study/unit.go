@@ -44,14 +44,12 @@ type Unit struct {
 	Recipe finetune.Recipe // with all of the above
 	Dir    string          // its directory
 
+	part   string // names the images of its training, one of Study.Parts
 	id     string // the same on every machine; Dir in a study without a record
 	shard  int    // the index of its shard
 	waits  int    // number of unfinished training runs that choose its setting
 	failed bool   // every setting to choose from diverged
 }
-
-// part names the images of a unit's training.
-func (u Unit) part() string { return ofPair(u, u.Task.Parts) }
 
 // ofPair returns the first of a pair for a unit that chooses a setting, the second for a final one.
 func ofPair[T any](u Unit, pair [2]T) T {
@@ -65,7 +63,10 @@ func ofPair[T any](u Unit, pair [2]T) T {
 func (u Unit) String() string {
 	title := fmt.Sprintf("%s seed %d", u.named(" %s", " on %g"), u.Seed)
 	if u.Task.Name != "" {
-		title = fmt.Sprintf("%s %s on %s", u.Task.Name, title, u.part())
+		title = u.Task.Name + " " + title
+	}
+	if u.part != "" {
+		title += " on " + u.part
 	}
 	return strings.TrimSpace(title + " " + u.Setting)
 }
@@ -112,14 +113,15 @@ func (s *Study) resolve(u *Unit) (err error) {
 		u.Recipe.Name += " " + u.Aspect
 	}
 	name := fmt.Sprintf("%s-seed%d", u.fileName(), u.Seed)
-	if !u.Task.recorded() {
+	u.part = ofPair(*u, s.Parts)
+	if !s.recorded() {
 		u.Dir = filepath.Join(s.Dir, u.Task.Name, name)
 		u.id = u.Dir
 		return nil
 	}
-	part := u.Fraction
-	if part == 1 {
-		part = 0 // older records have no fractions
+	fraction := u.Fraction
+	if fraction == 1 {
+		fraction = 0 // older records have no fractions
 	}
 	recipe, err := json.Marshal(u.Recipe)
 	if err != nil {
@@ -131,13 +133,13 @@ func (s *Study) resolve(u *Unit) (err error) {
 		Seed     int
 		Recipe   json.RawMessage
 		Fraction float64 `json:",omitempty"`
-	}{u.Task.Name, !u.Search, u.Seed, setting.Former(recipe), part})
+	}{u.Task.Name, !u.Search, u.Seed, setting.Former(recipe), fraction})
 	if err != nil {
 		return err
 	}
 	sum := sha256.Sum256(identity)
 	u.id = hex.EncodeToString(sum[:6])
-	u.Dir = filepath.Join(s.Dir, u.Task.Name, name+"-"+u.part()+"-"+u.id)
+	u.Dir = filepath.Join(s.Dir, u.Task.Name, name+"-"+u.part+"-"+u.id)
 	return nil
 }
 

@@ -196,37 +196,25 @@ func (o *comparison) variants(ctx context.Context, s *study.Study, r finetune.Re
 // of a run also draws its fraction of the images.
 func task(r finetune.Recipe, d *dataset.Dataset, resample bool) study.Task {
 	read := map[string]dataset.Splits{}
-	splits := func(ctx context.Context, u study.Unit) (s dataset.Splits, err error) {
+	t := study.Task{Recipe: r, Images: func(ctx context.Context, u study.Unit) (p data.Parts[data.Dataset], err error) {
 		key := fmt.Sprint(u.Recipe.Aspect, u.Recipe.Augment.Size)
 		s, ok := read[key]
 		if !ok {
-			if s, err = d.Load(ctx, u.Recipe); err == nil {
-				read[key] = s
+			if s, err = d.Load(ctx, u.Recipe); err != nil {
+				return p, err
 			}
+			read[key] = s
 		}
-		return s, err
-	}
-	t := study.Task{Recipe: r, Images: func(ctx context.Context, u study.Unit) (train, test data.Dataset, err error) {
-		s, err := splits(ctx, u)
-		switch {
-		case err != nil:
-			return nil, nil, err
-		case resample:
-			train, err = data.Fraction(s.Train, u.Fraction, int64(u.Seed))
-			return train, s.Test, err
+		if p, err = study.Sets(s.Train, s.Test)(ctx, u); err == nil && resample {
+			p.Train, err = data.Fraction(s.Train, u.Fraction, int64(u.Seed))
 		}
-		return study.Sets(s.Train, s.Test)(ctx, u)
+		p.Validation = s.Validation
+		return p, err
 	}}
 	if d.InFiles() { // as wepe eval --size reads the images
 		t.TestAt = func(ctx context.Context, m *finetune.Model) (data.Dataset, error) {
 			test, _, err := d.Split(ctx, report.Test, m)
 			return test, err
-		}
-	}
-	if d.HasValidation() {
-		t.Validation = func(ctx context.Context, u study.Unit) (data.Dataset, error) {
-			s, err := splits(ctx, u)
-			return s.Validation, err
 		}
 	}
 	return t

@@ -561,12 +561,12 @@ func TestSubsets_AreOfTheSeed(t *testing.T) {
 	d := gomlxtest.Must(dataset.Open(t.Context(), "shapes", dataset.Options{}))(t)
 	recipe := gomlxtest.Must(finetune.RecipeByName("shapes"))(t)
 	drawn := func(subsets bool, position string, seed int) string {
-		train, _, err := task(recipe, d, subsets).Images(t.Context(), study.Unit{Recipe: recipe, Fraction: 0.2, Seed: seed,
+		images, err := task(recipe, d, subsets).Images(t.Context(), study.Unit{Recipe: recipe, Fraction: 0.2, Seed: seed,
 			Variant: study.Variant{Position: position}})
-		if err != nil || train.Len() != 600 { // of 3,000
-			t.Fatal(train.Len(), err)
+		if err != nil || images.Train.Len() != 600 { // of 3,000
+			t.Fatal(images.Train.Len(), err)
 		}
-		return data.Fingerprint(train)
+		return data.Fingerprint(images.Train)
 	}
 	first := drawn(true, "learned", 3)
 	if drawn(true, "wepe", 3) != first || drawn(true, "learned", 5) == first {

@@ -134,6 +134,7 @@ func run(ctx context.Context) error {
 // describe converts the flags to a study of the tasks.
 func describe() (s *study.Study, tasks []vtab.Task, err error) {
 	s = &study.Study{Dir: *out, From: *from, Seeds: *seeds, Devices: *devices, Keep: *keep, Sweep: *sweep,
+		Parts:    [2]string{"train800", "train800val200"}, // for hyperparameter search, for the final result
 		Progress: progress, Logger: slog.Default()}
 	s.Variants = study.Variants(strings.Split(*positions, ",")...)
 	if s.Shard, err = study.ParseShard(*shard, os.LookupEnv, *numShards); err != nil {
@@ -167,8 +168,7 @@ func describe() (s *study.Study, tasks []vtab.Task, err error) {
 		}
 		recipe.ValFraction = -1 // val200 is a separate list
 		tasks = append(tasks, task)
-		s.Tasks = append(s.Tasks, study.Task{Name: task.Name, Recipe: recipe,
-			Parts: [2]string{"train800", "train800val200"}}) // for hyperparameter search, for the final result
+		s.Tasks = append(s.Tasks, study.Task{Name: task.Name, Recipe: recipe})
 	}
 	if tasks == nil {
 		return nil, nil, errors.New("-tasks: no task has data")

@@ -519,9 +519,6 @@ func (d *Dataset) Rename(name string) {
 // Images is the number of training images.
 func (d *Dataset) Images() int { return d.train }
 
-// HasValidation reports whether there is a validation split; otherwise a recipe splits it off the training images.
-func (d *Dataset) HasValidation() bool { return d.files[1] != nil }
-
 // Generated reports whether the images are the embedded shapes.
 func (d *Dataset) Generated() bool { return d.task != "" }
 
