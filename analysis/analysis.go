@@ -23,7 +23,6 @@ import (
 	"io"
 	"log/slog"
 	"slices"
-	"time"
 
 	"github.com/gomlx/compute"
 
@@ -57,23 +56,7 @@ type Comparison struct {
 	Logger *slog.Logger
 
 	reference reference
-	all       int             // analyses of all models that open
-	took      []time.Duration // by those that are done
-}
-
-// progress is a text like "20 of 32, about 1m30s left": models take as long as the latest did.
-func (c *Comparison) progress() string {
-	each, done := len(c.Analyses), len(c.took)
-	text := fmt.Sprintf("%d of %d", done+1, c.all)
-	if done < each {
-		return text
-	}
-	var latest time.Duration
-	for _, took := range c.took[done-each:] {
-		latest += took
-	}
-	left := latest * time.Duration(c.all-done) / time.Duration(each)
-	return fmt.Sprintf("%s, about %v left", text, left.Round(time.Second))
+	all, done int // analyses of all models that open
 }
 
 // Images returns the images for a model, as its preprocessing makes them, and which pixels of an image are the object:
@@ -124,7 +107,7 @@ func (c *Comparison) Run(ctx context.Context) (rows []Row, page report.Page, err
 		return nil, page, errors.New("analysis: give at least one model and one analysis")
 	}
 	c.Pairs, c.reference = cmp.Or(c.Pairs, 8000), reference{}
-	c.all, c.took = len(c.Models)*len(c.Analyses), nil
+	c.all, c.done = len(c.Models)*len(c.Analyses), 0
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -155,7 +138,7 @@ func (c *Comparison) Run(ctx context.Context) (rows []Row, page report.Page, err
 		s.model.Finalize()
 		rows = append(rows, s.rows...)
 		if err := ctx.Err(); err != nil {
-			failed = append(failed, fmt.Errorf("interrupted after %d of %d analyses: %w", len(c.took), c.all, err))
+			failed = append(failed, fmt.Errorf("interrupted after %d of %d analyses: %w", c.done, c.all, err))
 			break
 		}
 	}
@@ -227,11 +210,10 @@ func (s *subject) analyze(ctx context.Context, sections []section) (failed []err
 		if ctx.Err() != nil {
 			return failed
 		}
-		s.Logger.Info(a.Name, "model", s.Name, "analysis", s.progress())
+		s.done++
+		s.Logger.Info(a.Name, "model", s.Name, "analysis", fmt.Sprintf("%d of %d", s.done, s.all))
 		s.analysis, s.section, s.used = a, &sections[i], s.Images.Len()
-		began := time.Now()
 		err := a.do(s)
-		s.took = append(s.took, time.Since(began))
 		if err == nil {
 			continue
 		}

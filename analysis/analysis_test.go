@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -72,36 +71,6 @@ func value(t *testing.T, rows []Row, figure, model, measure, at string) float64 
 	return 0
 }
 
-// measures are the numbers of rows of a model of two layers of three heads, on 23 images and 3×5 patches.
-var measures = map[string]map[string]int{
-	"similarity": {"variance explained by principal components": 3},
-	"directions": {"norm, root mean square": 1, "principal components that explain": 2, "explained variance": 6},
-	"decay": {"correlation with distance, all pairs": 2, "correlation with distance, bin means": 2, "decay, %": 2,
-		"decreasing bins, %": 2}, // without and with noise
-	"probe": {"MSE, patches²": 3, "MAE, patches": 2, "RMSE, patches": 2}, // without and with positions, and of chance
-	"sensitivity": {"correlation of distance and 1 − cosine (detail)": 24, "mean modulus of the features (detail)": 24,
-		"variation of the correlation of distance and 1 − cosine": 4, "variation of the mean modulus of the features": 4},
-	"maps":    {"correlation of attention weight and distance, from the centre": 1},
-	"rollout": {"coefficient of variation of the map": 1},
-	"distance": {"attention distance, patches": 2, "attention distance, patches (detail)": 6,
-		"correlation of attention weight and distance": 2, "weight by distance (detail)": 24},
-	"entropy": {"entropy, nats": 2, "entropy, nats (detail)": 6},
-	"range":   {"effective range, patches": 2, "effective range, patches (detail)": 6},
-	"depth":   {"R² of row and column, linear": 3, "attention variance due to position, %": 2},
-	"tsne": {"silhouette by quadrant, features": 1, "R² of row and column, 5 nearest neighbours": 1,
-		"silhouette by quadrant, t-SNE": 1, "divergence, nats (detail)": 1},
-	"cka": {"unbiased linear CKA with the first model": 2},
-	"masks": {"IoU at half of the range": 3, "IoU at the median": 3, "IoU at the 90th percentile": 3,
-		"point-biserial correlation": 3}, // mean, deviation, difference to the first model
-	"separation": {"mean separation, patches": 1, "correlation of separation and error, images": 1,
-		"correlation of separation and error rate, bins of at least 10 images": 1, "error rate (detail)": 20,
-		"images (detail)": 20},
-	"occlusion":  {"top-1 accuracy, %": 4, "retained accuracy, %": 3},
-	"geometry":   {"top-1 accuracy, %": 9, "retained accuracy, %": 8},
-	"resolution": {"top-1 accuracy, %": 10},
-	"shuffle":    {"top-1 accuracy, %": 2, "retained accuracy, %": 1},
-}
-
 // Models without vectors, without attention to read, and of two seeds; images of which each has an object.
 func TestComparison_EveryAnalysisMeasuresEveryModelOrGivesTheReason(t *testing.T) {
 	gomlxtest.OnGo(t)
@@ -125,26 +94,14 @@ func TestComparison_EveryAnalysisMeasuresEveryModelOrGivesTheReason(t *testing.T
 	for _, f := range All {
 		for _, m := range models {
 			rows := rowsOf(found, f.Name, m.Name)
-			if len(rows) == 0 {
-				t.Errorf("%s says nothing of %s", f.Name, m.Name)
+			if len(rows) == 0 || m.Name == "wepe" && rows[0].Note != "" { // all apply to it
+				t.Errorf("%s of %s: %+v", f.Name, m.Name, rows)
 			}
 			for _, r := range rows {
 				if (r.Measure == "") == (r.Note == "") {
 					t.Errorf("%s of %s: a row with measure %q and note %q", f.Name, m.Name, r.Measure, r.Note)
 				}
 			}
-		}
-	}
-	for name, want := range measures {
-		count := map[string]int{}
-		for _, r := range rowsOf(found, name, "wepe") {
-			if r.Detail {
-				r.Measure += " (detail)"
-			}
-			count[r.Measure]++
-		}
-		if !reflect.DeepEqual(count, want) {
-			t.Errorf("%s has %v, want %v", name, count, want)
 		}
 	}
 	for figure, model := range map[string]string{"similarity": "rope-axial", "decay": "none", "masks": "dhvt",

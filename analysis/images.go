@@ -7,8 +7,6 @@ import (
 	"image/color"
 	"io"
 
-	"golang.org/x/image/draw"
-
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/figure"
 	"github.com/wepe-go/wepe/internal/numeric"
@@ -17,17 +15,11 @@ import (
 // shownImages is the number of images on the page.
 const shownImages = 4
 
-// overlaySide is the height of an image under a map, in pixels: the height of figure.ImageGrid's tiles.
-const overlaySide = 112
-
 // overlays shows images, each followed by the image under maps of its patches.
 func overlays(w io.Writer, set *data.InMemory, g grid, maps ...[][]float64) error {
 	var rows [][]image.Image
 	for i := range maps[0] {
-		small := set.RGBA(i)
-		b := small.Bounds()
-		seen := image.NewRGBA(image.Rect(0, 0, max(1, overlaySide*b.Dx()/b.Dy()), overlaySide))
-		draw.NearestNeighbor.Scale(seen, seen.Bounds(), small, b, draw.Src, nil)
+		seen := set.RGBA(i)
 		row := []image.Image{seen}
 		for _, m := range maps {
 			row = append(row, tinted(seen, g, m[i]))

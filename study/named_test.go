@@ -194,30 +194,6 @@ func TestAll_PublishedRowsAreOfTheirVariants(t *testing.T) {
 	}
 }
 
-// The accuracies are copied from the paper's tables of CIFAR-100, independently of the studies.
-func TestNamed_PublishedAccuraciesAreThePapers(t *testing.T) {
-	of := func(study, architecture string, pretrained bool) map[string]float64 {
-		named, _ := ByName(study)
-		return named.Spec(finetune.Recipe{Architecture: architecture}, true, pretrained).Published
-	}
-	for _, c := range []struct {
-		of    map[string]float64
-		label string
-		want  float64
-	}{
-		{of("", "", false), "learned", 56.46}, {of("", "", false), "wepe", 63.78}, {of("", "", false), "rope1d", 57.29},
-		{of("", "", false), "fope", 57.70}, {of("", "", false), "sinusoidal1d", 51.99},
-		{of("", finetune.DHVT, true), "none", 74.78}, {of("", finetune.DHVT, false), "wepe", 76.53},
-		{of("", "", true), "hybrid λ = 1 fixed", 93.28}, {of("encodings", "", false), "fope", 57.70},
-		{of("ablation", "", false), "wepe", 63.78}, {of("ablation", "", false), "wepe, g2 = 1, g3 = 0.1", 63.20},
-		{of("ablation", "", false), "wepe, α_scale and lattice fixed", 62.88},
-	} {
-		if c.of[c.label] != c.want {
-			t.Errorf("%s: %g, the paper prints %g", c.label, c.of[c.label], c.want)
-		}
-	}
-}
-
 func TestMatching_ChoosesByLabel(t *testing.T) {
 	n := gomlxtest.Must(ByName("ablation"))(t)
 	for expression, want := range map[string]int{"^none$|fixed$": 5, "": len(n.Variants), "wepe (rate": 0, "nosuch": 0} {

@@ -15,9 +15,9 @@
 //	steps:                  rows of make bench on one device, a line for each peer and encoding
 //	curves:, sizes:, dots:  a plot of the runs in docs/runs/NAME.jsonl, drawn into the file that follows NAME
 //
-// and OPTIONS are by=dataset,encoding and baseline=learned, fields of a report.Spec; across=size, a column for each
-// size; and, for every kind with a NAME, a selection: only=wepe,learned, encodings; columns=a,b, numeric columns (an
-// underscore stands for a space); rows=REGEXP, rows whose first cells match.
+// and OPTIONS are by=dataset,encoding, baseline=learned and across=size, fields of a report.Spec, and, for every kind
+// with a NAME, a selection: only=wepe,learned, encodings; columns=a,b, numeric columns (an underscore stands for a
+// space); rows=REGEXP, rows whose first cells match.
 //
 //	go run ./tools/results docs/runs README.md docs/results.md
 package main
@@ -103,16 +103,15 @@ type options struct {
 func parse(words []string) (o options, err error) {
 	for _, word := range words {
 		key, value, _ := strings.Cut(word, "=")
-		list := strings.Split(value, ",")
 		switch key {
 		case "by":
-			o.spec.GroupBy = list
+			o.spec.GroupBy = strings.Split(value, ",")
 		case "baseline":
 			o.spec.Baseline = value
 		case "across":
 			o.spec.Across = value
 		case "only":
-			o.only = list
+			o.only = strings.Split(value, ",")
 		case "columns":
 			o.columns = strings.Split(strings.ReplaceAll(value, "_", " "), ",")
 		case "rows":

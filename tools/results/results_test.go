@@ -27,7 +27,7 @@ func TestFilled_ReplacesWhatIsBetweenTheMarkers(t *testing.T) {
 			}))
 		}
 	}
-	const marker = "# Results\n<!-- table: study by=encoding baseline=wepe -->\n"
+	const marker = "# Results\n<!-- table: study baseline=wepe -->\n"
 	const after = "<!-- end -->\ntext <!-- end -->\n<!-- other -->\nx\n"
 	const want = marker + `
 | encoding | n | test top-1 % | top-1 − wepe (95 % interval) |
@@ -61,7 +61,7 @@ func TestFilled_ReplacesWhatIsBetweenTheMarkers(t *testing.T) {
 	}
 	for _, text := range []string{"<!-- table: study -->\n",
 		"<!-- table: study -->\n<!-- table: study -->\n<!-- end -->\n",
-		"<!-- table: study by=encoding baseline= -->\nx\n<!-- end-->", "<!-- table: study colour=red -->\n<!-- end -->\n",
+		"<!-- table: study baseline= -->\nx\n<!-- end-->", "<!-- table: study colour=red -->\n<!-- end -->\n",
 		"<!-- table: absent -->\n<!-- end -->\n", "<!-- table: -->\n<!-- end -->\n",
 		"<!-- table: study by=encoding,seed -->\n<!-- end -->\n", "<!-- curves: study p.png only=x -->\n<!-- end -->\n",
 		"<!-- table: study baseline=wepe only=cpe -->\n<!-- end -->\n"} {
