@@ -23,6 +23,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/gomlx/compute"
 
@@ -57,6 +58,17 @@ type Comparison struct {
 
 	reference reference
 	all, done int // analyses of all models that open
+	began     time.Time
+}
+
+// progress is a text like "20 of 32, about 1m30s left".
+func (c *Comparison) progress() string {
+	text := fmt.Sprintf("%d of %d", c.done+1, c.all)
+	if c.done == 0 {
+		return text
+	}
+	left := time.Since(c.began) * time.Duration(c.all-c.done) / time.Duration(c.done)
+	return fmt.Sprintf("%s, about %v left", text, left.Round(time.Second))
 }
 
 // Images returns the images for a model, as its preprocessing makes them, and which pixels of an image are the object:
@@ -107,7 +119,7 @@ func (c *Comparison) Run(ctx context.Context) (rows []Row, page report.Page, err
 		return nil, page, errors.New("analysis: give at least one model and one analysis")
 	}
 	c.Pairs, c.reference = cmp.Or(c.Pairs, 8000), reference{}
-	c.all, c.done = len(c.Models)*len(c.Analyses), 0
+	c.all, c.done, c.began = len(c.Models)*len(c.Analyses), 0, time.Now()
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -210,10 +222,10 @@ func (s *subject) analyze(ctx context.Context, sections []section) (failed []err
 		if ctx.Err() != nil {
 			return failed
 		}
-		s.done++
-		s.Logger.Info(a.Name, "model", s.Name, "analysis", fmt.Sprintf("%d of %d", s.done, s.all))
+		s.Logger.Info(a.Name, "model", s.Name, "analysis", s.progress())
 		s.analysis, s.section, s.used = a, &sections[i], s.Images.Len()
 		err := a.do(s)
+		s.done++
 		if err == nil {
 			continue
 		}
