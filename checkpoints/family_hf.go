@@ -9,7 +9,7 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// hfSizes are the fields that all of transformers' image models have. mlp is "" if another field sets the MLP's size.
+// hfSizes are the fields that all of transformers' image models have.
 func hfSizes(width, depth, heads, mlp, patch int, eps float64, activation field) []field {
 	return []field{
 		integer("hidden_size", width, 1, func(c *vit.Config) *int { return &c.Width }),
@@ -198,23 +198,17 @@ func joined(all ...names) names {
 var hfBEiT = family{
 	format: formatHF, class: "BeitForImageClassification", types: []string{"beit"},
 	fields: slices.Concat(hfSizes(768, 12, 12, 3072, 16, 1e-12, hfActivation("gelu")), hfDropouts, []field{
-		{key: "use_absolute_position_embeddings", byDefault: false,
-			get: func(m *foreign) any { return m.config.Encoding()[0].Name == "learned" }},
-		{key: "use_relative_position_bias", byDefault: false,
-			get: func(m *foreign) any { return owns(m.config, relativePath) }},
 		only("use_shared_relative_position_bias", false, false),
 		layerScale("layer_scale_init_value", 0.1, fraction(0), true),
 		choice("use_mean_pooling", true, func(c *vit.Config) *string { return &c.Pool }, words{true, "mean"},
 			words{false, "class"}),
 		{key: "qkv_bias", byDefault: true},
-	}),
+	}, tables("use_absolute_position_embeddings", false, "use_relative_position_bias")),
 	finish: func(m *foreign) error {
 		c := &m.config
 		if c.QKVBias = "qv"; c.Pool == "mean" {
 			c.ClassToken, c.FinalNorm = true, "pooled"
 		}
-		c.Position = positionsOf(m.entries["use_absolute_position_embeddings"] == true,
-			map[bool]string{true: "relative-table"}[m.entries["use_relative_position_bias"] == true])
 		return nil
 	},
 	bases: []string{"beit.", ""}, block: "encoder.layer.%d.",
@@ -229,6 +223,17 @@ var hfBEiT = family{
 	},
 	extra: []string{"embeddings.mask_token", "*.relative_position_index"}, current: hfCurrent, kind: resampleHF,
 	tower: "BeitModel", square: true, // relative tables are read as [2·cols-1, 2·rows-1], others resampled as squares
+}
+
+// tables are the fields of BEiT's two tables of positions, absolute and relative.
+func tables(absolute string, byDefault bool, relative string) []field {
+	return []field{
+		{key: absolute, byDefault: byDefault, get: func(m *foreign) any { return owns(m.config, positionPath) }},
+		{key: relative, byDefault: false, set: func(m *foreign, value any) error {
+			m.config.Position = positionsOf(m.entries[absolute] == true, map[bool]string{true: "relative-table"}[value == true])
+			return nil
+		}, get: func(m *foreign) any { return owns(m.config, relativePath) }},
+	}
 }
 
 // positionsOf returns the name of an encoding that consists of a table of positions, or none, and another encoding, or

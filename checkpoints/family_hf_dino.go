@@ -46,8 +46,7 @@ var hfDINOv2Registers = variant(hfDINOv2, "Dinov2WithRegistersForImageClassifica
 })
 
 func dinov2Fields(patch int) []field {
-	sizes := slices.DeleteFunc(hfSizes(768, 12, 12, 0, patch, 1e-6, hfActivation("gelu")),
-		func(f field) bool { return f.key == "intermediate_size" })
+	sizes := without(hfSizes(768, 12, 12, 0, patch, 1e-6, hfActivation("gelu")), "intermediate_size")
 	return slices.Concat(sizes, hfDropouts, []field{
 		qkvBias("qkv_bias", true, ""), layerScale("layerscale_value", 1.0, fraction(0), false),
 		boolean("use_swiglu_ffn", false, false, func(c *vit.Config) *bool { return &c.SwiGLU }),
@@ -89,7 +88,7 @@ var hfDINOv3 = family{
 	fields: slices.Concat([]field{
 		{set: func(m *foreign, _ any) error { m.config.Position = "rope-dinov3"; return nil }}, // no entry
 		boolean("use_gated_mlp", false, false, func(c *vit.Config) *bool { return &c.SwiGLU }),
-	}, hfSizes(384, 12, 6, 1536, 16, 1e-5, dinov3Activation), []field{
+	}, hfSizes(384, 12, 6, 1536, 16, 1e-5, gated(hfActivation("gelu"))), []field{
 		layerScale("layerscale_value", 1.0, fraction(0), false),
 		integer("num_register_tokens", 0, 0, registers),
 		dinov3Bias("query_bias", true, true), dinov3Bias("key_bias", false, false), dinov3Bias("value_bias", true, true),
@@ -125,25 +124,6 @@ var hfDINOv3 = family{
 	},
 	current: &spelling{block: "model.layer.%d."},
 	extra:   []string{"embeddings.mask_token"}, mask: 3, kind: resampleHF,
-}
-
-// dinov3Activation is the activation of a plain or of a gated MLP.
-var dinov3Activation = field{key: "hidden_act", byDefault: "gelu",
-	set: func(m *foreign, value any) error {
-		switch {
-		case !m.config.SwiGLU:
-			return hfActivation("gelu").set(m, value)
-		case value != "silu":
-			return refuse(value, `"silu" of a gated MLP`)
-		}
-		return nil
-	},
-	get: func(m *foreign) any {
-		if m.config.SwiGLU {
-			return "silu"
-		}
-		return hfActivation("gelu").get(m)
-	},
 }
 
 // dinov3Bias is one of three fields that the family's finish reads.

@@ -3,7 +3,6 @@
 package checkpoints
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/wepe-go/wepe/vit"
@@ -106,7 +105,7 @@ const (
 
 // timm's VisionTransformer: ViT, DeiT, DeiT-III, DINOv2, the image towers of CLIP and SigLIP, AIMv2, BEiT-3, RADIO.
 var timmViT = family{
-	format: formatTimm, class: "VisionTransformer", fields: timmViTFields, finish: timmViTUnits,
+	format: formatTimm, class: "VisionTransformer", fields: timmViTFields,
 	bases: []string{""}, block: "blocks.%d.",
 	names: joined(timmNames, names{registersPath: "reg_token", scale1Path: "ls1.gamma", scale2Path: "ls2.gamma",
 		"patch/norm/": "patch_embed.norm."}),
@@ -117,7 +116,7 @@ var timmViT = family{
 // timm's VisionTransformerDistilled: DeiT with its distillation token and two heads.
 var timmDistilled = variant(timmViT, "VisionTransformerDistilled", func(f *family) {
 	f.fields = replaced(f.fields, only("reg_tokens", 0, 0), only("no_embed_class", false, false))
-	f.finish = func(m *foreign) error { return cmp.Or(timmViTUnits(m), distilled(m, "class+register")) }
+	f.finish = func(m *foreign) error { return distilled(m, "class+register") }
 	f.names, f.heads, f.extra = joined(f.names, names{registersPath: "dist_token"}), []string{"head", "head_dist"}, nil
 })
 
@@ -158,8 +157,7 @@ var timmViTFields = slices.Concat(timmSizes("reg_tokens", "token"), []field{
 		func(c *vit.Config) *bool { return &c.NoMLPBias }),
 	boolean("pre_norm", false, false, func(c *vit.Config) *bool { return &c.PreNorm }),
 	boolean("pool_include_prefix", false, false, func(c *vit.Config) *bool { return &c.PoolPrefix }),
-	{key: "fc_norm", set: setFCNorm,
-		get: func(m *foreign) any { return m.config.FinalNorm == "pooled" }},
+	fcNorm("fc_norm"),
 	{key: "final_norm", byDefault: true, set: func(m *foreign, value any) error {
 		if value != true {
 			m.config.FinalNorm = "none"
@@ -175,25 +173,29 @@ var timmViTFields = slices.Concat(timmSizes("reg_tokens", "token"), []field{
 		m.config.PatchNorm = value != nil
 		return nil
 	}, get: func(m *foreign) any { return orNil(m.config.PatchNorm, normName(m.config)) }},
-	{key: "act_layer", byDefault: "gelu", get: func(m *foreign) any {
-		if m.config.SwiGLU {
-			return "silu"
-		}
-		return timmActivations[m.config.Activation]
-	}},
-	{key: "mlp_layer", byDefault: "Mlp", get: timmMLP},
-	{key: "mlp_ratio", byDefault: 4.0, get: func(m *foreign) any {
+	{key: "mlp_ratio", byDefault: 4.0, set: mlpRatio.set, get: func(m *foreign) any {
 		if timmMLP(m) == packedGLU {
 			return ratioOf(m.config.Width, 2*m.config.MLPDim)
 		}
 		return ratioOf(m.config.Width, m.config.MLPDim)
 	}},
+	{key: "mlp_layer", byDefault: "Mlp", set: func(m *foreign, value any) error {
+		switch c := &m.config; value {
+		case "Mlp":
+		case splitGLU:
+			c.SwiGLU = true
+		case packedGLU:
+			c.SwiGLU, c.MLPDim = true, c.MLPDim/2
+		default:
+			return refuse(value, "Mlp, "+splitGLU+" or "+packedGLU)
+		}
+		return nil
+	}, get: timmMLP},
+	gated(choice("act_layer", "gelu", func(c *vit.Config) *string { return &c.Activation },
+		words{"gelu", ""}, words{"gelu_tanh", "gelu_tanh"}, words{"quick_gelu", "quick_gelu"})),
 	only("block_fn", "Block", "Block"), only("embed_layer", "PatchEmbed", "PatchEmbed"),
 	only("attn_layer", "Attention", "Attention"), only("dynamic_img_pad", false, false),
 })
-
-// timmActivations are timm's names of our activations.
-var timmActivations = map[string]string{"": "gelu", "gelu_tanh": "gelu_tanh", "quick_gelu": "quick_gelu"}
 
 // timmMLP returns the layer of the MLP: AIMv2's without biases, or DINOv2's.
 func timmMLP(m *foreign) any {
@@ -206,41 +208,12 @@ func timmMLP(m *foreign) any {
 	return packedGLU
 }
 
-func setFCNorm(m *foreign, value any) error {
-	if value == true || value == nil && m.config.Pool == "mean" {
-		m.config.FinalNorm = "pooled"
-	}
-	return nil
-}
-
-// timmViTUnits sets the hidden units and the activation of a VisionTransformer.
-func timmViTUnits(m *foreign) error {
-	c := &m.config
-	ratio, err := number(m.entries["mlp_ratio"])
-	if err != nil {
-		return about("mlp_ratio", err)
-	}
-	units, act := hidden(c.Width, ratio), m.entries["act_layer"]
-	switch layer := m.entries["mlp_layer"]; layer {
-	case "Mlp":
-		c.MLPDim = units // also the map pooling's
-		for ours, theirs := range timmActivations {
-			if theirs == act {
-				c.Activation = ours
-				return nil
-			}
-		}
-		return about("act_layer", refuse(act, `"gelu", "gelu_tanh" or "quick_gelu"`))
-	case packedGLU, splitGLU:
-		c.SwiGLU, c.MLPDim = true, units
-		if layer == packedGLU {
-			c.MLPDim = units / 2
-		}
-		if act != "silu" || c.Pool == "map" {
-			return about("act_layer", refuse(act, `"silu" of a SwiGLU, and no pooling by "map"`))
+// fcNorm moves the last norm behind the pooling; null does so if it is the mean.
+func fcNorm(key string) field {
+	return field{key: key, set: func(m *foreign, value any) error {
+		if value == true || value == nil && m.config.Pool == "mean" {
+			m.config.FinalNorm = "pooled"
 		}
 		return nil
-	default:
-		return about("mlp_layer", refuse(layer, "Mlp, "+splitGLU+" or "+packedGLU))
-	}
+	}, get: func(m *foreign) any { return m.config.FinalNorm == "pooled" }}
 }

@@ -8,32 +8,54 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pkg/errors"
-
 	"github.com/wepe-go/wepe/vit"
 )
 
 // timm's Eva: EVA, EVA-02, DINOv3, Perception Encoder, rope-vit.
 var timmEva = family{
-	format: formatTimm, class: "Eva", finish: finishEva,
+	format: formatTimm, class: "Eva",
 	fields: slices.Concat(replaced(timmSizes("num_reg_tokens", "avg"), evaScale()), []field{
-		{key: "attn_type", byDefault: "eva", get: func(m *foreign) any {
+		{key: "qkv_bias", byDefault: true, get: func(m *foreign) any { return m.config.QKVBias != "none" }},
+		{key: "attn_type", byDefault: "eva", set: func(m *foreign, value any) error {
+			switch {
+			case m.entries["qkv_bias"] != true:
+				m.config.QKVBias = "none"
+			case value == "eva":
+				m.config.QKVBias = "qv"
+			case value != "rope":
+				return refuse(value, `"eva" or "rope"`)
+			}
+			return nil
+		}, get: func(m *foreign) any {
 			if m.config.QKVBias == "" {
 				return "rope"
 			}
 			return "eva"
 		}},
-		{key: "qkv_bias", byDefault: true, get: func(m *foreign) any { return m.config.QKVBias != "none" }},
 		{key: "qkv_fused", byDefault: true, get: func(*foreign) any { return true }},
 		boolean("qk_norm", false, false, func(c *vit.Config) *bool { return &c.QKNorm }),
 		boolean("scale_attn_inner", false, false, func(c *vit.Config) *bool { return &c.ContextNorm }),
 		boolean("scale_mlp", false, false, func(c *vit.Config) *bool { return &c.MLPNorm }),
 		boolean("swiglu_mlp", false, false, func(c *vit.Config) *bool { return &c.SwiGLU }),
-		{key: "swiglu_align_to", byDefault: 0.0, get: func(m *foreign) any { return when(m.config.SwiGLU, 1) }},
-		{key: "mlp_ratio", byDefault: 4.0, get: func(m *foreign) any { return ratioOf(m.config.Width, m.config.MLPDim) }},
+		mlpRatio,
+		{key: "swiglu_align_to", byDefault: 0.0, set: func(m *foreign, value any) error {
+			align, err := whole(value, 0)
+			if c := &m.config; align > 0 && c.SwiGLU {
+				c.MLPDim = (c.MLPDim + align - 1) / align * align
+			}
+			return err
+		}, get: func(m *foreign) any { return when(m.config.SwiGLU, 1) }},
 		boolean("use_pre_transformer_norm", false, false, func(c *vit.Config) *bool { return &c.PreNorm }),
-		{key: "use_fc_norm", get: func(m *foreign) any { return m.config.FinalNorm == "pooled" }},
-		{key: "use_post_transformer_norm", get: func(m *foreign) any { return m.config.FinalNorm == "" }},
+		fcNorm("use_fc_norm"),
+		{key: "use_post_transformer_norm", set: func(m *foreign, value any) error { // null is the opposite of use_fc_norm
+			switch pooled := m.config.FinalNorm == "pooled"; {
+			case pooled && value == true:
+				return refuse(value, "false with use_fc_norm: this library has one last norm")
+			case !pooled && value != nil && value != true:
+				m.config.FinalNorm = "none"
+			}
+			return nil
+		}, get: func(m *foreign) any { return m.config.FinalNorm == "" }},
 		{key: "use_abs_pos_emb", byDefault: true, get: func(m *foreign) any { return owns(m.config, positionPath) }},
 		{key: "use_rot_pos_emb", byDefault: false, get: func(m *foreign) any { return ropeType(m.config) != "" }},
 		{key: "rope_type", byDefault: "cat", set: evaPosition,
@@ -47,23 +69,71 @@ var timmEva = family{
 		}, get: func(m *foreign) any {
 			return cmp.Or(evaParam(m, "rope_theta"), evaThetas[ropeType(m.config)], 10000)
 		}},
-		{key: "rope_grid_offset", byDefault: 0.0, get: func(m *foreign) any { return evaParam(m, "rope_axial_offset") }},
-		{key: "rope_grid_indexing", byDefault: "ij", get: func(m *foreign) any {
+		{key: "rope_grid_offset", byDefault: 0.0, set: func(m *foreign, value any) error {
+			switch kind := ropeType(m.config); {
+			case kind == "dinov3" && value != 0.0:
+				return refuse(value, "0 of dinov3")
+			case kind != "cat":
+				return nil
+			}
+			offset, err := number(value)
+			if offset != 0 {
+				m.params["rope_axial_offset"] = offset
+			}
+			return err
+		}, get: func(m *foreign) any { return evaParam(m, "rope_axial_offset") }},
+		{key: "rope_grid_indexing", byDefault: "ij", set: func(m *foreign, value any) error {
+			switch kind := ropeType(m.config); {
+			case kind == "cat" && value == "ij":
+				m.params["rope_axial_first"] = "row"
+			case kind == "cat" && value != "xy", kind == "mixed" && value != "xy", kind == "dinov3" && value != "ij":
+				return refuse(value, `"ij" of cat and dinov3, "xy" of cat and mixed`)
+			}
+			return nil
+		}, get: func(m *foreign) any {
 			if m.params["rope_axial_first"] != "row" && ropeType(m.config) != "dinov3" {
 				return "xy"
 			}
 			return "ij"
 		}},
-		{key: "ref_feat_shape", get: func(m *foreign) any {
+		{key: "ref_feat_shape", set: func(m *foreign, value any) error {
+			if value == nil || ropeType(m.config) != "cat" {
+				return nil
+			}
+			grid, err := imageSize(value)
+			m.params["rope_axial_rows"], m.params["rope_axial_cols"] = float64(grid[0]), float64(grid[1])
+			return err
+		}, get: func(m *foreign) any {
 			rows, cols := evaParam(m, "rope_axial_rows"), evaParam(m, "rope_axial_cols")
 			return orNil(rows != 0 && cols != 0, []int{int(rows), int(cols)})
 		}},
-		{key: "rope_rotate_half", byDefault: false, get: func(m *foreign) any { return ropeType(m.config) == "dinov3" }},
+		{key: "rope_rotate_half", byDefault: false, set: func(m *foreign, value any) error {
+			if kind := ropeType(m.config); kind != "" && (value == true) != (kind == "dinov3") {
+				return refuse(value, "true of dinov3, false of others: this library has no such pairs of channels")
+			}
+			return nil
+		}, get: func(m *foreign) any { return ropeType(m.config) == "dinov3" }},
 		evaAugmentation("rope_shift_coords", "rope_dinov3_shift", 0),
 		evaAugmentation("rope_jitter_coords", "rope_dinov3_jitter", 0),
 		evaAugmentation("rope_rescale_coords", "rope_dinov3_rescale", 2),
-		{key: "attn_pool_num_heads", get: func(m *foreign) any { return orNil(m.config.PoolHeads != 0, m.config.PoolHeads) }},
-		{key: "attn_pool_mlp_ratio", get: func(m *foreign) any {
+		{key: "attn_pool_num_heads", set: func(m *foreign, value any) (err error) {
+			if m.config.Pool == "map" && value != nil {
+				m.config.PoolHeads, err = whole(value, 1)
+			}
+			return err
+		}, get: func(m *foreign) any { return orNil(m.config.PoolHeads != 0, m.config.PoolHeads) }},
+		{key: "attn_pool_mlp_ratio", set: func(m *foreign, value any) error {
+			c := &m.config
+			if c.Pool != "map" {
+				return nil
+			}
+			c.PoolPrefix = c.Prefix() > 0 // it pools all tokens
+			ratio, err := number(cmp.Or(value, m.entries["mlp_ratio"]))
+			if c.PoolMLPDim = hidden(c.Width, ratio); err == nil && c.PoolMLPDim < 1 {
+				err = refuse(value, "hidden units")
+			}
+			return err
+		}, get: func(m *foreign) any {
 			return orNil(m.config.Pool == "map", ratioOf(m.config.Width, poolMLPDim(m.config)))
 		}},
 		only("num_kv_heads", nil, nil), only("attn_only_layer_scale", false, false), only("use_post_norm", false, false),
@@ -147,139 +217,16 @@ func evaAugmentation(key, name string, ours float64) field {
 	return f
 }
 
-// finishEva sets what depends on several arguments.
-func finishEva(m *foreign) error {
-	c := &m.config
-	ratio, err := number(m.entries["mlp_ratio"])
-	if err != nil {
-		return about("mlp_ratio", err)
-	}
-	c.MLPDim = hidden(c.Width, ratio)
-	if align, err := whole(m.entries["swiglu_align_to"], 0); err != nil {
-		return about("swiglu_align_to", err)
-	} else if align > 0 && c.SwiGLU {
-		c.MLPDim = (c.MLPDim + align - 1) / align * align
-	}
-	switch {
-	case m.entries["qkv_bias"] != true:
-		c.QKVBias = "none"
-	case m.entries["attn_type"] == "eva":
-		c.QKVBias = "qv"
-	case m.entries["attn_type"] != "rope":
-		return about("attn_type", refuse(m.entries["attn_type"], `"eva" or "rope"`))
-	}
-	if err := evaNorms(m); err != nil {
-		return err
-	}
-	if c.Pool == "map" { // pools all tokens
-		c.PoolPrefix = c.Prefix() > 0
-		if m.entries["attn_pool_num_heads"] != nil {
-			if c.PoolHeads, err = whole(m.entries["attn_pool_num_heads"], 1); err != nil {
-				return about("attn_pool_num_heads", err)
-			}
-		}
-		if m.entries["attn_pool_mlp_ratio"] != nil {
-			if ratio, err = number(m.entries["attn_pool_mlp_ratio"]); err != nil {
-				return about("attn_pool_mlp_ratio", err)
-			}
-		}
-		if c.PoolMLPDim = hidden(c.Width, ratio); c.PoolMLPDim < 1 {
-			return errors.New("attn_pool_mlp_ratio: no hidden units")
-		}
-	}
-	return evaPositions(m)
-}
-
-// evaNorms sets the position of the last norm from two arguments, whose defaults depend on each other and on the
-// pooling.
-func evaNorms(m *foreign) error {
-	pooled, tokens := m.entries["use_fc_norm"], m.entries["use_post_transformer_norm"]
-	if pooled == nil {
-		pooled = m.config.Pool == "mean"
-	}
-	if tokens == nil {
-		tokens = pooled != true
-	}
-	switch {
-	case pooled == true && tokens == true:
-		return errors.New("use_fc_norm and use_post_transformer_norm: this library has one last norm")
-	case pooled == true:
-		m.config.FinalNorm = "pooled"
-	case tokens != true:
-		m.config.FinalNorm = "none"
-	}
-	return nil
-}
-
-// evaPositions refuses combinations of timm's options that no encoding here has.
-func evaPositions(m *foreign) error {
-	kind := ropeType(m.config)
-	order, offset := m.entries["rope_grid_indexing"], m.entries["rope_grid_offset"]
-	half := m.entries["rope_rotate_half"] == true
-	switch {
-	case kind != "" && half != (kind == "dinov3"):
-		return errors.Errorf("rope_rotate_half = %v: this library has no such pairs of channels in rope_type %q", half, kind)
-	case kind == "cat":
-		return evaAxial(m)
-	case kind == "mixed" && order != "xy":
-		return about("rope_grid_indexing", refuse(order, `"xy"`))
-	case kind == "dinov3" && (offset != 0.0 || order != "ij"):
-		return errors.Errorf("rope_grid_offset = %v, rope_grid_indexing = %v: want 0 and ij of dinov3", offset, order)
-	}
-	return nil
-}
-
-// evaAxial reads the hyperparameters of rope-axial.
-func evaAxial(m *foreign) error {
-	switch m.entries["rope_grid_indexing"] {
-	case "ij":
-		m.params["rope_axial_first"] = "row"
-	case "xy":
-	default:
-		return about("rope_grid_indexing", refuse(m.entries["rope_grid_indexing"], `"ij" or "xy"`))
-	}
-	offset, err := number(m.entries["rope_grid_offset"])
-	if err != nil {
-		return about("rope_grid_offset", err)
-	}
-	if offset != 0 {
-		m.params["rope_axial_offset"] = offset
-	}
-	if m.entries["ref_feat_shape"] != nil {
-		grid, err := imageSize(m.entries["ref_feat_shape"])
-		if err != nil {
-			return about("ref_feat_shape", err)
-		}
-		m.params["rope_axial_rows"], m.params["rope_axial_cols"] = float64(grid[0]), float64(grid[1])
-	}
-	return nil
-}
-
 // timm's Beit: BEiT and BEiT v2.
 var timmBeit = family{
 	format: formatTimm, class: "Beit",
-	fields: slices.Concat(slices.DeleteFunc(timmSizes("", "avg"), func(f field) bool {
-		return slices.Contains([]string{"", "class_token", "no_embed_class"}, f.key)
-	}), []field{
+	fields: slices.Concat(without(timmSizes("", "avg"), "", "class_token", "no_embed_class"), []field{
 		qkvBias("qkv_bias", true, "qv"),
-		{key: "use_fc_norm", set: setFCNorm,
-			get: func(m *foreign) any { return m.config.FinalNorm == "pooled" }},
-		{key: "use_abs_pos_emb", byDefault: true, get: func(m *foreign) any { return owns(m.config, positionPath) }},
-		{key: "use_rel_pos_bias", byDefault: false, get: func(m *foreign) any { return owns(m.config, relativePath) }},
-		{key: "mlp_ratio", byDefault: 4.0, set: func(m *foreign, value any) error {
-			ratio, err := number(value)
-			m.config.MLPDim = hidden(m.config.Width, ratio)
-			return err
-		}, get: func(m *foreign) any { return ratioOf(m.config.Width, m.config.MLPDim) }},
-		only("use_shared_rel_pos_bias", false, false), only("scale_mlp", false, false), only("swiglu_mlp", false, false),
-	}),
-	finish: func(m *foreign) error {
-		m.config.ClassToken = m.config.Pool != "class"
-		m.config.Position = positionsOf(m.entries["use_abs_pos_emb"] == true,
-			map[bool]string{true: "relative-table"}[m.entries["use_rel_pos_bias"] == true])
-		return nil
-	},
-	bases: []string{""}, block: "blocks.%d.",
+		fcNorm("use_fc_norm"), mlpRatio, only("use_shared_rel_pos_bias", false, false), only("scale_mlp", false, false),
+		only("swiglu_mlp", false, false),
+	}, tables("use_abs_pos_emb", true, "use_rel_pos_bias")),
+	finish: func(m *foreign) error { m.config.ClassToken = m.config.Pool != "class"; return nil },
+	bases:  []string{""}, block: "blocks.%d.",
 	names: joined(timmNames, names{scale1Path: "gamma_1", scale2Path: "gamma_2",
 		relativePath: "blocks.%d.attn.relative_position_bias_table"}),
 	vary: func(m *foreign, n names) {

@@ -209,6 +209,27 @@ func choice(key string, byDefault any, of func(*vit.Config) *string, table ...wo
 	}
 }
 
+// gated is an activation that in a SwiGLU is silu.
+func gated(plain field) field {
+	return field{key: plain.key, byDefault: plain.byDefault,
+		set: func(m *foreign, value any) error {
+			switch {
+			case !m.config.SwiGLU:
+				return plain.set(m, value)
+			case value != "silu" || m.config.Pool == "map":
+				return refuse(value, `"silu" of a SwiGLU, and no pooling by "map"`)
+			}
+			return nil
+		},
+		get: func(m *foreign) any {
+			if m.config.SwiGLU {
+				return "silu"
+			}
+			return plain.get(m)
+		},
+	}
+}
+
 // only is a field that must have one value.
 func only(key string, byDefault, want any) field {
 	return field{key: key, byDefault: byDefault,
@@ -260,6 +281,13 @@ func rotation(key string, byDefault any, name string, ours, off float64) field {
 // hidden returns the hidden units for a ratio: software truncates the product.
 func hidden(width int, ratio float64) int { return int(min(float64(width)*ratio, 1<<30)) }
 
+// mlpRatio is the number of hidden units of the MLP, in units of the width.
+var mlpRatio = field{key: "mlp_ratio", byDefault: 4.0, set: func(m *foreign, value any) error {
+	ratio, err := number(value)
+	m.config.MLPDim = hidden(m.config.Width, ratio)
+	return err
+}, get: func(m *foreign) any { return ratioOf(m.config.Width, m.config.MLPDim) }}
+
 // ratioOf returns the ratio that gives these hidden units: software truncates the product, and 49·(5/49) is 4.99….
 func ratioOf(width, units int) fraction {
 	ratio := float64(units) / float64(width)
@@ -267,6 +295,11 @@ func ratioOf(width, units int) fraction {
 		ratio = math.Nextafter(ratio, math.Inf(1))
 	}
 	return fraction(ratio)
+}
+
+// without is a table of fields without some of them.
+func without(fields []field, keys ...string) []field {
+	return slices.DeleteFunc(slices.Clone(fields), func(f field) bool { return slices.Contains(keys, f.key) })
 }
 
 // replaced is a table of fields with some of them replaced.
