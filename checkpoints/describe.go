@@ -28,8 +28,6 @@ type described struct {
 	preprocess *preprocess.Settings // for formatNative, if its config.json has it
 }
 
-func (d described) grid() gridSize { return gridSize{d.config.Rows(), d.config.Cols()} }
-
 // labels returns the names of the classes of the head, nil if the files do not have them.
 func (d described) labels() ([]string, error) {
 	if d.format == formatCheckpoint {
@@ -43,7 +41,7 @@ func (d described) labels() ([]string, error) {
 func (d described) activation() (string, error) {
 	kind, err := d.json.Text("problem_type")
 	switch {
-	case d.format != formatHF && d.format != formatNative || err != nil:
+	case d.format == formatTimm || d.format == formatJAX || err != nil:
 		return softmax, err
 	case kind == problemTypes[noActivation]:
 		return noActivation, nil
@@ -87,8 +85,8 @@ func (w *weights) describe(options ImportOptions) (described, error) {
 	case options.Architecture != "" && d.format != formatTimm:
 		err = errors.Errorf("checkpoints: %s is of format %s, not of timm's architecture %q", w.path, d.format,
 			options.Architecture)
-	case grid != gridSize{} && grid != d.grid():
-		err = errors.Errorf("checkpoints: %s has a grid of %s, not %s", w.path, d.grid(), grid)
+	case grid != gridSize{} && grid != gridOf(d.config):
+		err = errors.Errorf("checkpoints: %s has a grid of %s, not %s", w.path, gridOf(d.config), grid)
 	}
 	return d, err
 }
@@ -99,6 +97,9 @@ func (w *weights) describeFiles(options ImportOptions) (d described, err error) 
 		return w.describeRun()
 	}
 	config, err := w.readConfig()
+	if err == nil && w.graph != "" {
+		return w.describeGraph(config)
+	}
 	if err == nil && w.has(patchPath+"weights") && !w.packed {
 		d, err = describeNative(config)
 		if !w.has(headPath+"weights") && !w.has(headPath+"biases") {

@@ -20,6 +20,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/internal/printable"
 	"github.com/wepe-go/wepe/internal/strictjson"
 	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit"
@@ -97,46 +98,23 @@ const (
 // Numbers on disk are float32, float16 or bfloat16 and are widened exactly. Google's models compute exact GELU here, as
 // in timm and Hugging Face; Google's own code evaluates its tanh approximation.
 func Import(path string, options ImportOptions) (*Imported, error) {
-	if graph := graphIn(path); graph != "" && options.ONNX {
-		return importONNX(path, graph, options)
-	}
-	w, err := openWeights(path, options.Weights)
+	w, err := openWeights(path, options.Weights, options.ONNX)
 	if err != nil {
 		return nil, err
 	}
 	defer w.Close()
-	found, err := w.describe(options)
+	o, err := w.model(options, true)
 	if err != nil {
 		return nil, err
 	}
-	m := &Imported{Config: found.config, Format: found.format, Run: w.run, Params: found.params,
-		Activation: softmax, Resample: found.family.kind, Variables: map[string]*tensors.Tensor{}, Report: found.lines(),
-		Usual: [2]int{found.config.ImageRows, found.config.ImageCols}}
-	for _, err := range w.skipped {
-		m.Report = append(m.Report, err.Error())
+	if w.graph != "" && options != (ImportOptions{ONNX: true, HeadOptional: options.HeadOptional}) {
+		return nil, errors.Errorf("checkpoints: %s is for images of %d×%d and its %d classes only: open it without options",
+			w.graph, o.Config.ImageRows, o.Config.ImageCols, o.Config.Classes)
 	}
-	omitHead, err := m.chooseHead(w, found, options)
-	if err != nil {
+	if err := o.read(w); err != nil {
 		return nil, err
 	}
-	if !omitHead {
-		if err := m.readLabels(w, found); err != nil {
-			return nil, err
-		}
-	}
-	wanted, left, err := w.match(found, omitHead)
-	if err != nil {
-		return nil, err
-	}
-	if len(left) > 0 {
-		m.Report = append(m.Report, "left out: "+listed(left))
-	}
-	if err := m.read(w, found, wanted); err != nil {
-		return nil, err
-	}
-	if err := m.pixels(w, found); err != nil {
-		return nil, err
-	}
+	m := o.Imported
 	rows, cols := m.Config.ImageRows, m.Config.ImageCols
 	switch {
 	case options.ImageRows != 0 || options.ImageCols != 0:
@@ -153,13 +131,58 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 	if line != "" {
 		m.Report = append(m.Report, "positions: "+line)
 	}
-	if grid := (gridSize{m.Config.Rows(), m.Config.Cols()}); m.Format == formatTimm && owns(m.Config, relativePath) &&
-		grid != (gridSize{found.config.Rows(), found.config.Cols()}) {
+	if m.Format == formatTimm && owns(m.Config, relativePath) && gridOf(m.Config) != gridOf(o.config) {
 		m.Report = append(m.Report, "relative positions: resampled linearly, as in transformers; timm uses a spline with "+
 			"knots in a geometric progression: predictions differ")
 	}
-	m.SHA256, err = w.sum()
+	if m.SHA256, err = w.sum(); err == nil && w.graph != "" {
+		m.ONNX, err = OpenONNX(w.graph, m.Config)
+	}
 	return m, err
+}
+
+// opened is a model of which all is read but the numbers.
+type opened struct {
+	*Imported
+	described
+	wanted []named  // the variables with their tensors
+	left   []string // tensors that no prediction uses
+}
+
+// model opens a model; with an error, what is known of it. A head is kept, dropped or replaced as the options say, or
+// described if chooses is false.
+func (w *weights) model(options ImportOptions, chooses bool) (o opened, err error) {
+	found, err := w.describe(options)
+	m := &Imported{Format: found.format, Run: w.run, Activation: softmax, Variables: map[string]*tensors.Tensor{}}
+	o = opened{Imported: m, described: found}
+	if found.foreign != nil {
+		m.Config, m.Params, m.Resample = found.config, found.params, found.family.kind
+		m.Usual = [2]int{m.Config.ImageRows, m.Config.ImageCols}
+	}
+	if err != nil {
+		return o, err
+	}
+	m.Report = found.lines()
+	for _, err := range w.skipped {
+		m.Report = append(m.Report, err.Error())
+	}
+	omitHead := false
+	if chooses {
+		omitHead, err = m.chooseHead(w, found, options)
+	}
+	if err == nil && !omitHead && found.config.Classes > 0 {
+		err = m.readLabels(w, found)
+	}
+	if err == nil && w.graph == "" {
+		o.wanted, o.left, err = w.match(found, omitHead)
+	}
+	if err != nil {
+		return o, err
+	}
+	if len(o.left) > 0 {
+		m.Report = append(m.Report, "left out: "+listed(o.left))
+	}
+	return o, m.pixels(w, found)
 }
 
 // readLabels sets what belongs to a head: the names of its classes, and the function of its logits.
@@ -199,15 +222,11 @@ func (d described) lines() []string {
 	if recipe := d.run.Recipe.Name; recipe != "" {
 		what += " of recipe " + recipe
 	}
-	heads := "heads"
-	if c.Heads == 1 {
-		heads = "head"
-	}
 	lines := []string{
-		fmt.Sprintf("%s: ViT of width %d, depth %d, %d %s, patches of %d, grid %s", what, c.Width, c.Depth, c.Heads, heads,
-			c.PatchSize, d.grid()),
+		fmt.Sprintf("%s: ViT of width %d, depth %d, %s, patches of %d, grid %s", what, c.Width, c.Depth,
+			printable.Count(c.Heads, "head"), c.PatchSize, gridOf(c)),
 	}
-	if c.Position == "rope-dinov3" && d.format != formatNative && d.format != formatCheckpoint {
+	if c.Position == "rope-dinov3" && d.family != &native {
 		lines = append(lines, "license: the weights of DINOv3 and all copies come under the DINOv3 License: "+
 			"ai.meta.com/resources/models-and-libraries/dinov3-license")
 	}
@@ -280,15 +299,15 @@ func (w *weights) match(found described, omitHead bool) (wanted []named, left []
 
 // read reads the wanted variables; one foreign tensor may contain several. Unused tensors are read too: a zip has its
 // checksums at the end of each member, and a damaged file must be refused.
-func (m *Imported) read(w *weights, found described, wanted []named) error {
+func (o opened) read(w *weights) error {
 	var reader floatReader
 	var flat []float32
 	used := map[string]bool{}
-	for _, v := range wanted {
+	for _, v := range o.wanted {
 		var err error
 		used[v.foreign] = true
 		if v.asIs {
-			if m.Variables[v.path], err = w.tensors[v.foreign].readAsIs(v.foreign); err != nil {
+			if o.Variables[v.path], err = w.tensors[v.foreign].readAsIs(v.foreign); err != nil {
 				return err
 			}
 			continue
@@ -298,12 +317,12 @@ func (m *Imported) read(w *weights, found described, wanted []named) error {
 				return err
 			}
 		}
-		value := m.Variables[v.path]
+		value := o.Variables[v.path]
 		if value == nil {
-			value = tensors.FromShape(shapes.Make(dtypes.Float32, v.dims(found.config)...))
+			value = tensors.FromShape(shapes.Make(dtypes.Float32, v.dims(o.config)...))
 		}
-		tensors.MustMutableFlatData(value, func(ours []float32) { v.take(found, flat, ours) })
-		m.Variables[v.path] = value
+		tensors.MustMutableFlatData(value, func(ours []float32) { v.take(o.described, flat, ours) })
+		o.Variables[v.path] = value
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.tensors)) {
 		if !used[name] {
@@ -313,7 +332,7 @@ func (m *Imported) read(w *weights, found described, wanted []named) error {
 			}
 		}
 	}
-	return m.adapt(w)
+	return o.adapt(w)
 }
 
 // take copies the numbers of a foreign tensor to our variable.
@@ -343,7 +362,7 @@ func (m *Imported) Resize(rows, cols int, kind string) (line string, err error) 
 	if _, err := resampler(kind); err != nil { // also without a table
 		return "", err
 	}
-	from, to := gridSize{old.Rows(), old.Cols()}, gridSize{c.Rows(), c.Cols()}
+	from, to := gridOf(old), gridOf(c)
 	line = fmt.Sprintf("%s, %s -> %s", c.Position, from, to)
 	if m.Variables[positionPath] != nil {
 		table, err := tensors.CopyFlatData[float32](m.Variables[positionPath])

@@ -46,10 +46,7 @@ type tensorInfo struct {
 // Inspect describes the model at a path: anything that [Import] reads, a checkpoint of a training run, or the newest in
 // a directory of checkpoints, with the same options. It reads only headers, but verifies the SHA-256 of a checkpoint.
 func Inspect(path string, options ImportOptions) (*Info, error) {
-	if graph := graphIn(path); graph != "" {
-		return inspectONNX(path, graph)
-	}
-	w, err := openWeights(path, options.Weights)
+	w, err := openWeights(path, options.Weights, true)
 	if err != nil {
 		return nil, err
 	}
@@ -65,62 +62,28 @@ func Inspect(path string, options ImportOptions) (*Info, error) {
 	for _, s := range w.skipped {
 		info.Notes = append(info.Notes, s.Error())
 	}
-	found, err := w.describe(options)
-	info.Format = found.format
-	if found.foreign != nil {
-		info.Config, info.Params = found.config, found.params
-	}
-	if err == nil && found.config.Classes > 0 {
-		if info.Labels, err = found.labels(); info.Labels == nil {
-			info.Labels = knownLabels(found.format, found.config.Classes)
-		}
-	}
-	var left []string
-	if err == nil {
-		_, left, err = w.match(found, false)
-	}
-	if err == nil {
-		m := Imported{Config: found.config}
-		if err = m.pixels(w, found); m.PreprocessError != nil {
-			info.PreprocessError = m.PreprocessError.Error()
-		}
+	o, err := w.model(options, false)
+	info.Format, info.Config, info.Params, info.Labels = o.Format, o.Config, o.Params, o.Names
+	if o.PreprocessError != nil {
+		info.PreprocessError = o.PreprocessError.Error()
 	}
 	for name, t := range w.tensors {
 		n := 1
 		for _, dim := range t.dims {
 			n *= dim
 		}
-		if !slices.Contains(left, name) {
+		if !slices.Contains(o.left, name) {
 			info.numbers[strings.ToLower(t.dtype.String())] += n
 		}
 	}
-	if err != nil {
-		info.Refused = err.Error()
-	}
-	return info, nil
-}
-
-// inspectONNX describes a graph, which contains its weights: it may be anything that ONNX can express.
-func inspectONNX(path, graph string) (*Info, error) {
-	file, _, err := openRegular(graph)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	var first [1]byte // of protobuf, as all writers start it: field 1, the version
-	if _, err := file.ReadAt(first[:], 0); err != nil || first[0] != 8 {
-		return nil, &formatError{File: graph, Reason: "no ONNX file, or a damaged one"}
-	}
-	info := &Info{Path: path, Format: formatONNX, Notes: []string{"a graph with its weights inside, for ONNX Runtime"}}
-	m, err := describeONNX(path, graph)
-	if err == nil {
-		info.Config, info.Labels = m.Config, m.Names
-		if m.PreprocessError != nil {
-			info.PreprocessError = m.PreprocessError.Error()
+	if w.graph != "" {
+		info.Format, info.Notes = formatONNX, []string{"a graph with its weights inside, for ONNX Runtime"}
+		var graph *ONNX
+		if err == nil {
+			graph, err = OpenONNX(w.graph, o.Config)
 		}
-		var open *ONNX
-		if open, err = OpenONNX(graph, m.Config); err == nil {
-			open.Finalize()
+		if err == nil {
+			graph.Finalize()
 		}
 	}
 	if err != nil {
@@ -148,7 +111,7 @@ func (i *Info) String() string {
 		line("model", "ViT of width %d, depth %d, %s, MLP %d, patches of %d, %d channels, epsilon %g", c.Width, c.Depth,
 			heads, c.MLPDim, c.PatchSize, c.Channels, c.Epsilon)
 		if c.PatchSize > 0 && c.ImageRows > 0 {
-			grid = fmt.Sprintf("a grid of %s for images of %d×%d", gridSize{c.Rows(), c.Cols()}, c.ImageRows, c.ImageCols)
+			grid = fmt.Sprintf("a grid of %s for images of %d×%d", gridOf(c), c.ImageRows, c.ImageCols)
 		}
 		line("positions", "%s, %s, %s", c.Position, printable.Count(c.Prefix(), "prefix token"), grid)
 		if options := optionsOf(c); len(options) > 0 {

@@ -3,7 +3,6 @@
 package checkpoints
 
 import (
-	"os"
 	"path/filepath"
 	"sync"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/wepe-go/wepe/checkpoints/internal/onnx"
+	"github.com/wepe-go/wepe/internal/strictjson"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -75,51 +75,16 @@ func graphIn(path string) string {
 	return ""
 }
 
-// importONNX opens one of our own ONNX files.
-func importONNX(path, file string, options ImportOptions) (*Imported, error) {
-	m, err := describeONNX(path, file)
-	if err != nil {
-		return nil, err
-	}
-	if options != (ImportOptions{ONNX: true, HeadOptional: options.HeadOptional}) {
-		return nil, errors.Errorf("checkpoints: %s is for images of %d×%d and its %d classes only: open it without options",
-			file, m.Config.ImageRows, m.Config.ImageCols, m.Config.Classes)
-	}
-	opened, _, err := openRegular(file)
-	if err != nil {
-		return nil, err
-	}
-	w := &weights{files: []*os.File{opened}}
-	defer w.Close()
-	if m.SHA256, err = w.sum(); err == nil {
-		m.ONNX, err = OpenONNX(file, m.Config)
-	}
-	return m, err
-}
-
-// describeONNX reads what Export wrote beside an ONNX file: config.json has a field with that of our own format.
-func describeONNX(path, file string) (*Imported, error) {
-	w := &weights{path: path, dir: filepath.Dir(file)}
-	config, err := w.readConfig()
-	if err != nil {
-		return nil, err
-	}
+// describeGraph reads what Export wrote beside an ONNX file: config.json has a field with that of our own format.
+func (w *weights) describeGraph(config strictjson.Object) (d described, err error) {
 	if !config.Has(nativeType) {
-		return nil, errors.Errorf("checkpoints: %s has no config.json beside it that describes a model of wepe: export the "+
-			"model again", file)
+		return d, errors.Errorf("checkpoints: %s has no config.json beside it that describes a model of wepe: export the "+
+			"model again", w.graph)
 	}
 	own, err := config.Object(nativeType)
-	if err != nil {
-		return nil, w.badConfig(err)
+	if err == nil {
+		d, err = describeNative(own)
 	}
-	found, err := describeNative(own)
-	if err != nil {
-		return nil, w.badConfig(err)
-	}
-	found.json = config
-	m := &Imported{Format: formatONNX, Config: found.config, Usual: [2]int{found.config.ImageRows, found.config.ImageCols}}
-	if err := m.readLabels(w, found); err != nil {
-		return nil, err
-	}
-	return m, m.pixels(w, found)
+	d.format, d.json = formatONNX, config
+	return d, w.badConfig(err)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/wepe-go/wepe/internal/resample"
+	"github.com/wepe-go/wepe/vit"
 )
 
 // Kinds of resampling: how code bases adapt the table of learned position embeddings to another grid of patches. With n
@@ -37,6 +38,8 @@ func Resamplings() []string {
 
 // gridSize is the rows and columns of a grid of patches.
 type gridSize [2]int
+
+func gridOf(c vit.Config) gridSize { return gridSize{c.Rows(), c.Cols()} }
 
 // String returns rows and columns, as in 14×24.
 func (g gridSize) String() string { return fmt.Sprintf("%d×%d", g[0], g[1]) }

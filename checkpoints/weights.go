@@ -37,6 +37,7 @@ type storedTensor struct {
 type weights struct {
 	path    string
 	dir     string // of the JSON files beside the weights, which may be missing
+	graph   string // an ONNX file in place of tensors
 	tensors map[string]storedTensor
 	files   []*os.File
 	packed  bool // an .npz, whose tensors may be larger than the file
@@ -58,17 +59,20 @@ const (
 )
 
 // openWeights opens a file, the index of a sharded checkpoint, a checkpoint of a training run, or a directory that
-// contains one of them; which is the argument of Find.
-func openWeights(path, which string) (*weights, error) {
+// contains one of them; which is the argument of Find. With graphs it may be an ONNX file.
+func openWeights(path, which string, graphs bool) (*weights, error) {
 	w := &weights{path: path, tensors: map[string]storedTensor{}}
-	if err := w.open(which); err != nil {
+	if err := w.open(which, graphs); err != nil {
 		w.Close()
 		return nil, err
 	}
 	return w, nil
 }
 
-func (w *weights) open(which string) (err error) {
+func (w *weights) open(which string, graphs bool) (err error) {
+	if file := graphIn(w.path); file != "" && graphs {
+		return w.addGraph(file)
+	}
 	info, err := os.Stat(w.path)
 	if err != nil {
 		return errors.Wrap(err, "checkpoints")
@@ -128,7 +132,7 @@ func weightsIn(dir string) (string, error) {
 
 // Sum returns the SHA-256 of the weights at a path, as Imported.SHA256, without reading the model.
 func Sum(path string) (string, error) {
-	w, err := openWeights(path, "")
+	w, err := openWeights(path, "", false)
 	if err != nil {
 		return "", err
 	}
@@ -173,6 +177,20 @@ func (w *weights) add(file string) error {
 		return w.addNPZ(opened, size, file)
 	}
 	return w.addSafetensors(opened, size, file)
+}
+
+// addGraph opens an ONNX file, which may be anything that ONNX can express.
+func (w *weights) addGraph(file string) error {
+	opened, _, err := openRegular(file)
+	if err != nil {
+		return err
+	}
+	w.files, w.dir, w.graph = append(w.files, opened), filepath.Dir(file), file
+	var first [1]byte // of protobuf, as all writers start it: field 1, the version
+	if _, err := opened.ReadAt(first[:], 0); err != nil || first[0] != 8 {
+		return &formatError{File: file, Reason: "no ONNX file, or a damaged one"}
+	}
+	return nil
 }
 
 // addSafetensors adds the tensors of a safetensors file.
