@@ -138,7 +138,7 @@ func newExport(backend compute.Backend, scope *model.Scope, c vit.Config, o Expo
 			return nil, err
 		}
 		e.report = append([]string{fmt.Sprintf("positions: %s folded into a table of %d+%s rows", c.Position,
-			c.PrefixPositions(), gridSize{c.Rows(), c.Cols()})}, e.report...)
+			c.PrefixPositions(), gridOf(c))}, e.report...)
 	}
 	return e, nil
 }
@@ -268,7 +268,11 @@ func (e *export) contents() ([]exportFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	files := []exportFile{weights, config}
+	raw, err := indented(config, "shorten the labels: config.json would take")
+	if err != nil {
+		return nil, err
+	}
+	files := []exportFile{weights, textFile(foreignConfig, raw)}
 	if e.Preprocess != nil && e.Format != formatTimm && e.Format != formatNative {
 		raw, err := e.Preprocess.HuggingFace()
 		if err != nil {

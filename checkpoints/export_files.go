@@ -3,7 +3,6 @@
 package checkpoints
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -15,18 +14,6 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
-
-// timmInputs describes the images that the weights were trained on.
-type timmInputs struct {
-	CustomLoad bool   `json:"custom_load"`
-	InputSize  [3]int `json:"input_size"`
-	FixedSize  bool   `json:"fixed_input_size"`
-	preprocess.Timm
-	Classes    int    `json:"num_classes"`
-	PoolSize   *int   `json:"pool_size"`
-	FirstConv  string `json:"first_conv"`
-	Classifier any    `json:"classifier"` // a name, or a list of them
-}
 
 // declarable returns the preprocessing that an export in a format can declare for a model of images of rows×cols
 // pixels: s if possible, otherwise a resize to that size which ignores the aspect ratio, with the same kernel and
@@ -59,9 +46,9 @@ func readBack(format string, s preprocess.Settings, rows, cols int) (back prepro
 	if format != formatTimm {
 		raw, err = s.HuggingFace()
 	} else {
-		cfg := timmInputs{InputSize: [3]int{3, rows, cols}}
-		if cfg.Timm, err = s.Timm(); err == nil {
-			raw, err = json.Marshal(cfg)
+		var fields map[string]any
+		if fields, err = s.Timm(rows, cols); err == nil {
+			raw, err = json.Marshal(fields)
 		}
 	}
 	if err != nil {
@@ -139,21 +126,6 @@ func (e *export) declare() error {
 	return nil
 }
 
-// jsonFile returns a file of indented JSON.
-func jsonFile(name string, value any) (exportFile, error) {
-	var raw bytes.Buffer
-	encoder := json.NewEncoder(&raw)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(value); err != nil {
-		return exportFile{}, errors.WithMessage(err, name)
-	}
-	if raw.Len() > maxSmall {
-		return exportFile{}, errors.Errorf("%s has %d bytes, more than %d: shorten the labels", name, raw.Len(), maxSmall)
-	}
-	return textFile(name, raw.Bytes()), nil
-}
-
 func textFile(name string, text []byte) exportFile {
 	return exportFile{name: name, write: writeText(text)}
 }
@@ -179,8 +151,8 @@ var activationText = map[string]string{
 	noActivation: "the logits themselves (regression)",
 }
 
-// configJSON returns the config.json of the format.
-func (e *export) configJSON() (exportFile, error) {
+// configJSON returns the content of the config.json of the format.
+func (e *export) configJSON() (any, error) {
 	c := e.config
 	names, numbers := e.id2label(), map[string]int{}
 	for i := range c.Classes {
@@ -195,21 +167,18 @@ func (e *export) configJSON() (exportFile, error) {
 		return e.timmConfig()
 	case formatNative:
 		params, err := paramsOf(e.store.Scope(e.scope))
-		if err != nil {
-			return exportFile{}, err
-		}
 		out := nativeConfig{ModelType: nativeType, Model: c, Params: params, Problem: problemTypes[e.Activation],
 			Preprocess: e.Preprocess}
 		if len(e.Labels) > 0 {
 			out.ID2Label = e.id2label()
 		}
-		return jsonFile(foreignConfig, out)
+		return out, err
 	case formatONNX:
 		maps.Copy(out, map[string]any{"model_type": "vit", "architectures": []string{"ViTForImageClassification"},
 			"hidden_size": c.Width, "image_size": []int{c.ImageRows, c.ImageCols}, "patch_size": c.PatchSize,
 			"num_channels": c.Channels, "position_encoding": e.encoded, // inside the graph
 			nativeType: nativeConfig{ModelType: nativeType, Model: c, Params: []param{}, Preprocess: e.Preprocess}})
-		return jsonFile(foreignConfig, out)
+		return out, nil
 	}
 	f, tower := e.as.family, maps.Clone(e.fields)
 	if !e.head {
@@ -224,44 +193,41 @@ func (e *export) configJSON() (exportFile, error) {
 	if e.Format == formatHF {
 		maps.Copy(out, map[string]any{"architectures": []string{e.as.named()}, "torch_dtype": e.DType})
 	}
-	return jsonFile(foreignConfig, out)
+	return out, nil
 }
 
-// timmConfig returns the config.json that timm's create_model("local-dir:…") and its hub read.
-func (e *export) timmConfig() (exportFile, error) {
+// timmConfig is the config.json that timm's create_model("local-dir:…") and its hub read.
+func (e *export) timmConfig() (any, error) {
 	c := e.config
-	pretrained := timmInputs{
-		InputSize: [3]int{c.Channels, c.ImageRows, c.ImageCols}, FixedSize: true, Classes: c.Classes,
-		FirstConv: "patch_embed.proj", Classifier: "head",
+	architecture, args, err := architectureFor(e.as.family.class, e.fields)
+	if err != nil {
+		return nil, err
 	}
-	if heads := e.as.family.heads; heads != nil {
-		pretrained.Classifier = heads
-	}
-	if !e.head {
-		pretrained.Classes = 0
-	}
+	args["img_size"] = [2]int{c.ImageRows, c.ImageCols}
+	trained := map[string]any{} // the images, as far as known
 	if e.Preprocess != nil {
-		var err error
-		if pretrained.Timm, err = e.Preprocess.Timm(); err != nil {
-			return exportFile{}, err
+		if trained, err = e.Preprocess.Timm(c.ImageRows, c.ImageCols); err != nil {
+			return nil, err
 		}
 	} else if c.Channels == 3 {
 		e.report = append(e.report, "preprocessing: not in the files: timm uses its defaults, a crop of 0.875 after a "+
 			"bicubic resize, and the mean and standard deviation of ImageNet")
 	}
-	architecture, args, err := architectureFor(e.as.family.class, e.fields)
-	if err != nil {
-		return exportFile{}, err
+	classes, classifier := when(e.head, c.Classes), any("head")
+	if heads := e.as.family.heads; heads != nil {
+		classifier = heads
 	}
-	args["img_size"] = [2]int{c.ImageRows, c.ImageCols}
+	maps.Copy(trained, map[string]any{"input_size": [3]int{c.Channels, c.ImageRows, c.ImageCols}, "fixed_input_size": true,
+		"num_classes": classes, "first_conv": "patch_embed.proj", "classifier": classifier, "pool_size": nil,
+		"custom_load": false})
 	out := map[string]any{
-		"architecture": architecture, "num_classes": pretrained.Classes, "num_features": c.Width,
-		"global_pool": e.fields["global_pool"], "model_args": args, "pretrained_cfg": pretrained,
+		"architecture": architecture, "num_classes": classes, "num_features": c.Width,
+		"global_pool": e.fields["global_pool"], "model_args": args, "pretrained_cfg": trained,
 	}
 	if len(e.Labels) > 0 {
 		out["label_names"] = e.Labels
 	}
-	return jsonFile(foreignConfig, out)
+	return out, nil
 }
 
 // card writes the README.md: a description of the model, its input, and how to open it.
@@ -281,7 +247,7 @@ func (e *export) card(weights string) exportFile {
 		fmt.Fprintf(&b, "| %s | %s |\n", name, fmt.Sprintf(format, args...))
 	}
 	row("images", "%d×%d pixels, %d channels", c.ImageRows, c.ImageCols, c.Channels)
-	row("patches", "%d×%d pixels, a grid of %s", c.PatchSize, c.PatchSize, gridSize{c.Rows(), c.Cols()})
+	row("patches", "%d×%d pixels, a grid of %s", c.PatchSize, c.PatchSize, gridOf(c))
 	row("width, depth, heads, MLP", "%d, %d, %d, %d", c.Width, c.Depth, c.Heads, c.MLPDim)
 	encoding := e.encoded
 	if e.encoded != c.Position {

@@ -327,19 +327,6 @@ func TestFields_RotationOfEvaBecomesHyperparameters(t *testing.T) {
 	}
 }
 
-func TestFamily_ExtraTensorsByNameScopeOrEnding(t *testing.T) {
-	m := &foreign{base: "vit.", family: &family{extra: []string{"pooler.", "pre/", "mask", "*.index"}}}
-	for name, want := range map[string]bool{
-		"vit.pooler.dense.weight": true, "pooler.dense.weight": true, "vit.poolers": false, "x.pooler.y": false,
-		"pre/kernel": true, "vit.pre/kernel": true, "prefix": false, "mask": true, "vit.mask": true, "vit.mask.x": false,
-		"layer.0.index": true, "index": false, "vit.layer.index.x": false,
-	} {
-		if got := m.isExtra(name); got != want {
-			t.Errorf("%s: %v", name, got)
-		}
-	}
-}
-
 // CLIP's file has a configuration for each tower, or that of the image tower alone. CLIPConfig of transformers 5.23
 // reads vision_config_dict in place of vision_config.
 func TestFieldsIn_ImageTower(t *testing.T) {

@@ -45,7 +45,6 @@ type Model struct {
 	Labels     []string             // names of the classes of the file's head, if it is kept
 	Activation string               // as Imported.Activation
 	Preprocess *preprocess.Settings // how images become its input, as far as the files say so; nil if they do not
-	Mean, Std  []float64            // of the pixels 0…1, per channel; nil if unknown
 	Report     []string             // what was kept, resampled and replaced, a line each
 }
 
@@ -75,8 +74,7 @@ func Load(backend compute.Backend, scope *model.Scope, path string, o Options) (
 		return nil, err
 	}
 	m := &Model{Config: from.Config, Scope: scope, Labels: from.Labels, Activation: from.Activation,
-		Preprocess: from.Preprocess,
-		Mean:       from.Mean, Std: from.Std, Report: from.Report}
+		Preprocess: from.Preprocess, Report: from.Report}
 	m.Config.Position = cmp.Or(o.Position, from.Config.Position)
 	if m.Config, err = m.Config.Resolve(); err != nil {
 		return nil, errors.WithMessage(err, "checkpoints: options")

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -330,29 +329,6 @@ func testResampleGoogles(t *testing.T) {
 	if cases == 0 {
 		t.Error("the fixture has no case")
 	}
-}
-
-func TestImport_Shards(t *testing.T) { fixtures.Each(t, testImportShards) }
-
-func testImportShards(t *testing.T) {
-	dir, weightMap := t.TempDir(), map[string]string{}
-	shards := map[string]map[string]*tensors.Tensor{}
-	for name, x := range weightsOf(t, formatHF) {
-		file := fmt.Sprintf("model-%05d-of-00003.safetensors", 1+len(weightMap)%3)
-		if weightMap[name] = file; shards[file] == nil {
-			shards[file] = map[string]*tensors.Tensor{}
-		}
-		shards[file][name] = x
-	}
-	for file, weights := range shards {
-		writeWeights(t, filepath.Join(dir, file), weights)
-	}
-	index := map[string]any{"metadata": map[string]int{"total_size": 1}, "weight_map": weightMap}
-	putFile(t, filepath.Join(dir, foreignIndex), gomlxtest.Must(json.Marshal(index))(t))
-	copyConfig(t, dir)
-	whole := imported(t, fixtures.Dir(t, sets[formatHF]), ImportOptions{})
-	same(t, "directory", imported(t, dir, ImportOptions{}), whole)
-	same(t, "index", imported(t, filepath.Join(dir, foreignIndex), ImportOptions{}), whole)
 }
 
 // onlyMismatch returns the error as a *MismatchError.

@@ -66,11 +66,15 @@ func (m manifest) seal() ([]byte, error) {
 
 // indented encodes the content of a file that readSmall can read; what begins the error for a longer one.
 func indented(value any, what string) ([]byte, error) {
-	raw, err := json.MarshalIndent(value, "", "  ")
-	if raw = append(raw, '\n'); err == nil && len(raw) > maxSmall {
-		err = errors.Errorf("%s %d bytes, more than %d", what, len(raw), maxSmall)
+	var raw bytes.Buffer
+	encoder := json.NewEncoder(&raw)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	err := encoder.Encode(value)
+	if err == nil && raw.Len() > maxSmall {
+		err = errors.Errorf("%s %d bytes, more than %d", what, raw.Len(), maxSmall)
 	}
-	return raw, errors.WithMessage(err, "checkpoints")
+	return raw.Bytes(), err
 }
 
 // unseal is the inverse of seal. It accepts only what seal writes, with any white space.
@@ -160,7 +164,8 @@ func encodeStore(store *model.Store, frozen []string) ([]byte, error) {
 		}
 		contents.Params = append(contents.Params, p)
 	}
-	return indented(contents, "the hyperparameters take")
+	raw, err := indented(contents, "the hyperparameters take")
+	return raw, errors.WithMessage(err, "checkpoints")
 }
 
 // newParam encodes one hyperparameter as JSON; a value without a JSON number is a string that strconv reads.

@@ -3,6 +3,7 @@
 package checkpoints
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -138,6 +139,7 @@ func TestNative_EveryEncoding(t *testing.T) {
 		c := ownViT(position)
 		c.PatchNorm, c.Pool = true, "mean"
 		store := stirred(t, c, nil)
+		store.SetParam("/learning_rate", 0.1) // a training setting, not exported
 		dir := exportedFrom(t, store, c, ExportOptions{Format: formatNative})
 		t.Run(position+" comes back", func(t *testing.T) { comesBack(t, store, c, dir) })
 		t.Run(position+" without all of its variables", func(t *testing.T) { refusesLessThanAll(t, dir) })
@@ -164,13 +166,19 @@ func comesBack(t *testing.T, store *model.Store, c vit.Config, dir string) {
 	images := Noise(c, 2, 5)
 	want := gomlxtest.Must(forward(gomlxtest.Backend(), store, "/vit", c, images))(t)
 	m := imported(t, dir, ImportOptions{})
-	if m.Config != c {
-		t.Errorf("%+v", m.Config)
+	if m.Config != c || len(m.Params) > 0 {
+		t.Errorf("%+v, %v", m.Config, m.Params)
 	}
 	same(t, c.Position, m, inStore(store))
 	got, err := m.Logits(gomlxtest.Backend(), images)
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, logits %v, want %v", err, got, want)
+	}
+	again := exported(t, m, ExportOptions{Format: formatNative})
+	for _, name := range []string{foreignWeights, foreignConfig, "README.md"} {
+		if !bytes.Equal(readFile(t, filepath.Join(dir, name)), readFile(t, filepath.Join(again, name))) {
+			t.Errorf("%s differs", name)
+		}
 	}
 }
 

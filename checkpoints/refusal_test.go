@@ -329,34 +329,41 @@ func TestImport_HostileShapesBuildNothing(t *testing.T) {
 
 func TestImport_IndexAndShardsAgree(t *testing.T) {
 	weights := made(hf, smallViT)
-	names := slices.Sorted(maps.Keys(weights))
-	dir := filepath.Dir(put(t, hf, weights, hfConfig()))
-	gomlxtest.NoError(t, os.Rename(filepath.Join(dir, foreignWeights), filepath.Join(dir, "a.safetensors")))
-	for file, name := range map[string]string{"b": names[0], "c": "extra"} {
-		writeWeights(t, filepath.Join(dir, file+".safetensors"), map[string]*tensors.Tensor{name: weights[names[0]]})
+	names, whole := slices.Sorted(maps.Keys(weights)), put(t, hf, weights, hfConfig())
+	dir := filepath.Dir(whole)
+	want := imported(t, whole, ImportOptions{})
+	gomlxtest.NoError(t, os.Remove(whole))
+	for file, shard := range map[string]map[string]*tensors.Tensor{"a": changed(weights, names[0]),
+		"b": {names[0]: weights[names[0]]}, "c": {"extra": weights[names[0]]}, "d": {names[3]: weights[names[3]]}} {
+		writeWeights(t, filepath.Join(dir, file+".safetensors"), shard)
 	}
-	index := func(name, file string) string { // of all tensors in a, and one elsewhere, or nowhere
+	index := func(name, file string) string { // of all tensors in a and b, and one elsewhere, or nowhere
 		m := map[string]string{}
 		for _, name := range names {
 			m[name] = "a.safetensors"
 		}
+		m[names[0]] = "b.safetensors"
 		if m[name] = file; file == "nowhere" {
 			delete(m, name)
 		}
-		raw, _ := json.Marshal(map[string]any{"weight_map": m})
+		raw, _ := json.Marshal(map[string]any{"metadata": map[string]int{"total_size": 1}, "weight_map": m})
 		return string(raw)
 	}
-	for text, want := range map[string]kind{
-		index(names[0], "a.safetensors"): opens, index(names[0], "b.safetensors"): inFile, index("y",
-			"c.safetensors"): inFile,
-		index("y", "a.safetensors"): inFile, index(names[3], "nowhere"): inFile, index("y", "d.safetensors"): asked,
+	for text, kind := range map[string]kind{
+		index(names[0], "b.safetensors"): opens, index(names[0], "a.safetensors"): inFile,
+		index(names[3], "d.safetensors"): inFile, index("y", "c.safetensors"): inFile,
+		index("y", "a.safetensors"): inFile, index(names[3], "nowhere"): inFile, index("y", "e.safetensors"): asked,
 		index("y", "../a.safetensors"): inFile, index("y", "/a.safetensors"): inFile, index("y", `..\a.safetensors`): inFile,
 		index("y", "config.json"): inFile, index("y", ""): inFile, `{"weight_map":{"a":1}}`: inFile, `{}`: inFile,
 		`{"weight_map":{}}`: inFile, `{"weight_map":{"a":"a.safetensors","a":"b.safetensors"}}`: inFile, `[]`: inFile,
 	} {
 		putFile(t, filepath.Join(dir, foreignIndex), []byte(text))
-		_, err := Import(dir, ImportOptions{})
-		refuses(t, text[max(0, len(text)-80):], err, want, "safetensors")
+		for _, path := range []string{dir, filepath.Join(dir, foreignIndex)} {
+			m, err := Import(path, ImportOptions{})
+			if refuses(t, text[max(0, len(text)-80):], err, kind, "safetensors"); err == nil {
+				same(t, path, m, want)
+			}
+		}
 	}
 }
 

@@ -18,20 +18,13 @@ func (c config) timm() (s Settings, err error) {
 	if size[0] != 3 || size[1] != math.Trunc(size[1]) || size[2] != math.Trunc(size[2]) {
 		return s, c.Refuse("input_size", "3 channels and two sides in whole pixels")
 	}
-	portion, mode, interpolation := 0.875, "", "" // timm's defaults
+	portion := 0.875 // timm's default
 	if c.Has("crop_pct") {
 		portion, err = c.Number("crop_pct", math.SmallestNonzeroFloat64, 1)
 	}
-	if err == nil {
-		mode, err = c.Text("crop_mode")
-	}
-	if err == nil {
-		interpolation, err = c.Text("interpolation")
-	}
-	if err == nil {
-		err = c.setPixels(&s, true)
-	}
-	if err != nil {
+	mode, modeErr := c.Text("crop_mode")
+	interpolation, kernelErr := c.Text("interpolation")
+	if err = cmp.Or(err, modeErr, kernelErr, c.setPixels(&s, true)); err != nil {
 		return s, err
 	}
 	if interpolation = cmp.Or(interpolation, string(Bicubic)); !slices.Contains(resamples, Resample(interpolation)) {
@@ -60,43 +53,33 @@ func (c config) timm() (s Settings, err error) {
 	return s, nil
 }
 
-// Timm holds the preprocessing fields of timm's pretrained_cfg other than input_size.
-type Timm struct {
-	Interpolation Resample  `json:"interpolation,omitempty"`
-	CropPct       float64   `json:"crop_pct,omitempty"`
-	CropMode      string    `json:"crop_mode,omitempty"`
-	Mean          []float64 `json:"mean,omitempty"`
-	Std           []float64 `json:"std,omitempty"`
-}
-
-// Timm converts s to timm's fields: images are resized to input_size/crop_pct and cropped. A crop with different shares
-// of the two sides is an error.
-func (s Settings) Timm() (Timm, error) {
-	if s.Trim != [2]int{} {
-		return Timm{}, errTrim
-	}
-	mean, std := s.Normalization()
-	t := Timm{Interpolation: s.Kernel(), CropPct: 1, CropMode: "squash", Mean: mean[:], Std: std[:]}
+// Timm converts s to the fields of timm's pretrained_cfg, for a model of images of rows×cols: images are resized to
+// input_size/crop_pct and cropped. A crop with different shares of the two sides is an error.
+func (s Settings) Timm(rows, cols int) (map[string]any, error) {
+	mode, portion := "squash", 1.0
 	switch s.Resize {
 	case ResizeShortest, ResizeCover:
-		t.CropMode = "center"
+		mode = "center"
 	case ResizeContain:
-		t.CropMode = "border"
+		mode = "border"
 	}
 	switch {
-	case s.Crop == [2]int{}:
-		return t, nil
-	case s.Resize == "":
-		return t, errors.New("preprocess: timm has no crop without a resize")
+	case s.Trim != [2]int{}:
+		return nil, errTrim
+	case s.Crop != [2]int{} && s.Resize == "":
+		return nil, errors.New("preprocess: timm has no crop without a resize")
+	case s.Crop != [2]int{}:
+		portion = float64(s.Crop[0]) / float64(s.Size[0])
+		resized := func(k int) int { return int(float64(s.Crop[k]) / portion) }
+		for resized(0) < s.Size[0] { // timm truncates the quotient
+			portion = math.Nextafter(portion, 0)
+		}
+		if resized(0) != s.Size[0] || resized(1) != s.Size[1] || portion > 1 {
+			return nil, fmt.Errorf("preprocess: timm has no crop of %v out of %v: both sides have to shrink by one factor",
+				s.Crop, s.Size)
+		}
 	}
-	t.CropPct = float64(s.Crop[0]) / float64(s.Size[0])
-	resized := func(k int) int { return int(float64(s.Crop[k]) / t.CropPct) }
-	for resized(0) < s.Size[0] { // timm truncates the quotient
-		t.CropPct = math.Nextafter(t.CropPct, 0)
-	}
-	if resized(0) != s.Size[0] || resized(1) != s.Size[1] || t.CropPct > 1 {
-		return t, fmt.Errorf("preprocess: timm has no crop of %v out of %v: both sides have to shrink by one factor",
-			s.Crop, s.Size)
-	}
-	return t, nil
+	mean, std := s.Normalization()
+	return map[string]any{"input_size": [3]int{3, rows, cols}, "interpolation": s.Kernel(), "crop_pct": portion,
+		"crop_mode": mode, "mean": mean, "std": std}, nil
 }
