@@ -271,17 +271,6 @@ func TestFields_AreReadAndWritten(t *testing.T) {
 			}
 		}
 	}
-	for key, values := range map[string]map[any]any{ // in the table of architectures, and in files
-		"norm_layer": {nil: "LayerNorm(eps=1e-06)", "layernorm": "LayerNorm(eps=1e-06)", "other": "other"},
-		"act_layer":  {nil: "gelu", "GELU": "gelu", "SiLU": "silu", "quick_gelu": "quick_gelu"},
-		"depth":      {nil: nil, 3.0: 3.0}, "embed_norm_layer": {nil: nil, "RmsNorm": "RmsNorm(eps=1e-06)"},
-	} {
-		for value, want := range values {
-			if got := canonical(key, value); got != want {
-				t.Errorf("%s %v is %v, want %v", key, value, got, want)
-			}
-		}
-	}
 }
 
 // Eva's rotation: only what differs from this library's default is a hyperparameter; timm's own default theta, 10000,

@@ -87,9 +87,6 @@ func Load(backend compute.Backend, scope *model.Scope, path string, o Options) (
 	})
 	params := maps.Clone(from.Params)
 	maps.DeleteFunc(params, func(name string, _ any) bool { return !slices.Contains(encoding.Params(), name) })
-	if params == nil {
-		params = map[string]any{}
-	}
 	for _, name := range slices.Sorted(maps.Keys(o.Params)) {
 		if !slices.Contains(encoding.Params(), name) {
 			return nil, errors.WithMessagef(setting.Unknown("hyperparameter", name, encoding.Params()),

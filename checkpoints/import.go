@@ -171,7 +171,12 @@ func (w *weights) model(options ImportOptions, chooses bool) (o opened, err erro
 		omitHead, err = m.chooseHead(w, found, options)
 	}
 	if err == nil && !omitHead && found.config.Classes > 0 {
-		err = m.readLabels(w, found)
+		if m.Labels, err = found.labels(); err == nil {
+			m.Activation, err = found.activation()
+		}
+		if m.Names, err = m.Labels, w.badConfig(err); m.Names == nil {
+			m.Names = knownLabels(m.Format, m.Config.Classes)
+		}
 	}
 	if err == nil && w.graph == "" {
 		o.wanted, o.left, err = w.match(found, omitHead)
@@ -183,17 +188,6 @@ func (w *weights) model(options ImportOptions, chooses bool) (o opened, err erro
 		m.Report = append(m.Report, "left out: "+listed(o.left))
 	}
 	return o, m.pixels(w, found)
-}
-
-// readLabels sets what belongs to a head: the names of its classes, and the function of its logits.
-func (m *Imported) readLabels(w *weights, found described) (err error) {
-	if m.Labels, err = found.labels(); err == nil {
-		m.Activation, err = found.activation()
-	}
-	if m.Names = m.Labels; m.Names == nil {
-		m.Names = knownLabels(m.Format, m.Config.Classes)
-	}
-	return w.badConfig(err)
 }
 
 // Headless reports whether the import has no classifier: its features have a meaning, its logits would not. Config has

@@ -191,6 +191,8 @@ func TestImport_Refusals(t *testing.T) {
 	distilled, headless := naming{&timmDistilled, ""}, made(naming{&timmDistilled, ""}, twoTokens)
 	maps.DeleteFunc(headless, func(name string, _ *tensors.Tensor) bool { return strings.HasPrefix(name, "head") })
 	ofHF, ofTimm, ofJAX := made(hf, one), made(timm, one), made(jax, one)
+	integers := maps.Clone(ofHF) // numbers that the model computes with are floats
+	integers["classifier.bias"] = tensors.FromValue(make([]int32, 13))
 	const patch, google = "embedding/kernel", `{"model_type":"vit-jax","image_size":[6,10]}`
 	for i, c := range []struct {
 		n       naming
@@ -230,6 +232,7 @@ func TestImport_Refusals(t *testing.T) {
 			"ViTForImageClassification"},
 		{hf, changed(ofHF, "classifier.bias", 13, 1), hfOf(), ImportOptions{}, mismatched, "classifier.bias [13 1]"},
 		{hf, changed(ofHF, "classifier.bias"), hfOf(), ImportOptions{}, mismatched, "classifier.bias [13]"},
+		{hf, integers, hfOf(), ImportOptions{}, inFile, "Int32"},
 		{hf, changed(ofHF, "classifier.bias"), hfOf(), ImportOptions{Classes: 4}, opens, ""},
 		{hf, changed(ofHF, "classifier.weight"), hfOf(), ImportOptions{}, option, "Classes"},
 		{hf, changed(ofHF, "classifier.weight"), hfOf(), ImportOptions{Classes: 4}, opens, ""},

@@ -342,10 +342,7 @@ func appendRaw(to []byte, floats []float32, dtype dtypes.DType) ([]byte, error) 
 	beyond := "float16, whose greatest number is 65504: choose bfloat16 or float32"
 	switch dtype {
 	case dtypes.Float32:
-		for _, x := range floats {
-			to = le.AppendUint32(to, math.Float32bits(x))
-		}
-		return to, nil
+		return binary.Append(to, le, floats)
 	case dtypes.BFloat16:
 		bits, infinity, beyond = bfloat16Bits, 0x7f80, "bfloat16: choose float32"
 	case dtypes.Float16:

@@ -255,30 +255,6 @@ func TestOpen_FindsWeightsByTheirNames(t *testing.T) {
 	}
 }
 
-// Numbers that the model computes with are floats of at most 32 bits, and as many as the shape says.
-func TestTensor_OtherTypesOrLengthsAreRefused(t *testing.T) {
-	for _, c := range []struct {
-		dtype dtypes.DType
-		raw   string
-		dims  []int
-		want  kind
-	}{
-		{dtypes.Float32, "12345678", []int{2}, opens}, {dtypes.Float16, "1234", []int{2}, opens},
-		{dtypes.BFloat16, "1234", []int{1, 2}, opens}, {dtypes.Float32, "", []int{0}, opens},
-		{dtypes.Float64, "12345678", []int{1}, inFile}, {dtypes.Int32, "1234", []int{1}, inFile},
-		{dtypes.Float32, "123456789", []int{2}, inFile}, {dtypes.Float32, "1234567", []int{2}, inFile},
-	} {
-		x := storedTensor{"f", c.dtype, c.dims, func() (io.ReadCloser, error) {
-			return io.NopCloser(strings.NewReader(c.raw)), nil
-		}}
-		_, err := new(floatReader).read("x", x)
-		refuses(t, fmt.Sprint(c), err, c.want, `"x"`)
-		if _, err := x.readAsIs("x"); len(c.raw) == 7 {
-			refuses(t, "as it is", err, inFile, `"x"`)
-		}
-	}
-}
-
 func TestNPZ_WhatCannotBeWrittenIsAnError(t *testing.T) {
 	failing := outTensor{"x", shapes.Make(dtypes.Float32, 2), func(io.Writer) error { return io.ErrClosedPipe }}
 	if err := writeNPZ(io.Discard, []outTensor{failing}); !errors.Is(err, io.ErrClosedPipe) {

@@ -3,6 +3,7 @@
 package checkpoints
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -245,40 +246,34 @@ func (w *weights) addShards(file string) error {
 
 // floatReader reads tensors as float32 through reused buffers.
 type floatReader struct {
-	raw    [1 << 16]byte
+	raw    bytes.Buffer
 	floats []float32
 }
 
 // read returns the numbers of t, valid until the next call. It reads to the end of the data, where a zip's checksum is
 // verified. Memory grows with the data read: a false size in a header allocates nothing.
 func (b *floatReader) read(name string, t storedTensor) ([]float32, error) {
-	left := t.dtype.Size() // in bytes
-	if !t.dtype.IsFloat() || left > 4 {
+	size := t.dtype.Size() // in bytes
+	if !t.dtype.IsFloat() || size > 4 {
 		return nil, &formatError{File: t.file, Tensor: name,
 			Reason: fmt.Sprintf("type %s, want float32, float16 or bfloat16: save the model in one of these "+
 				"(model.float() in PyTorch)", t.dtype)}
 	}
 	for _, dim := range t.dims {
-		left *= dim
+		size *= dim
 	}
-	b.floats = b.floats[:0]
+	b.raw.Reset()
 	err := t.use(name, func(r io.Reader) error {
-		for left > 0 {
-			chunk := b.raw[:min(left, len(b.raw))]
-			if _, err := io.ReadFull(r, chunk); err != nil {
-				return err
-			}
-			b.floats = appendFloats(b.floats, chunk, t.dtype)
-			left -= len(chunk)
+		n, err := b.raw.ReadFrom(io.LimitReader(r, int64(size)+1))
+		switch {
+		case err == nil && n < int64(size):
+			err = io.ErrUnexpectedEOF
+		case err == nil && n > int64(size):
+			err = errors.New("it has more data than its shape requires")
 		}
-		switch n, err := io.ReadFull(r, b.raw[:1]); {
-		case n != 0:
-			return errors.New("it has more data than its shape requires")
-		case err != io.EOF:
-			return err
-		}
-		return nil
+		return err
 	})
+	b.floats = appendFloats(slices.Grow(b.floats[:0], b.raw.Len()/t.dtype.Size()), b.raw.Bytes(), t.dtype)
 	return b.floats, err
 }
 

@@ -149,14 +149,6 @@ func (c cache) link(commit, name, hash string) error {
 	return err
 }
 
-// setRef stores the commit of a branch or tag. Other tools read the file without trimming it.
-func (c cache) setRef(revision, commit string) error {
-	if isCommit(revision) {
-		return nil
-	}
-	return write(c.ref(revision), commit)
-}
-
 // write replaces a small file.
 func write(file, content string) error {
 	return disk.Write(file, func(w io.Writer) error { _, err := io.WriteString(w, content); return err })

@@ -156,7 +156,10 @@ func (r *remote) snapshot(ctx context.Context, to cache, commit string, files ma
 			}
 		}
 	}
-	return &Snapshot{Dir: dir, Commit: commit}, to.setRef(revision, commit)
+	if !isCommit(revision) {
+		err = write(to.ref(revision), commit) // other tools read it without trimming
+	}
+	return &Snapshot{Dir: dir, Commit: commit}, err
 }
 
 // Names of the files that are read.
