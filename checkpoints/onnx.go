@@ -31,7 +31,7 @@ const onnxTolerance = 1e-4
 func (e *export) writeONNX(w io.Writer) error {
 	c := e.config
 	c.DType = "float32" // ONNX Runtime has few 16-bit kernels on CPUs
-	// The caller's store belongs to the caller's backend: this store gets copies.
+	// Not the caller's store: its variables become constants, and a graph could add some.
 	store := model.NewStore()
 	for path, value := range e.store.IterParams() {
 		store.SetParam(path, value)
@@ -41,14 +41,10 @@ func (e *export) writeONNX(w io.Writer) error {
 			continue
 		}
 		value, err := v.Value()
-		if err != nil {
-			return err
+		if err == nil {
+			_, err = store.CreateVariable(v.Path(), value)
 		}
-		local, err := value.LocalClone()
 		if err != nil {
-			return err
-		}
-		if _, err := store.CreateVariable(v.Path(), local); err != nil {
 			return err
 		}
 	}
