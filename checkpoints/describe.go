@@ -53,9 +53,9 @@ func (d described) activation() (string, error) {
 	return softmax, nil
 }
 
-// readConfig reads the config.json beside the weights, nil if there is none.
-func (w *weights) readConfig() (strictjson.Object, error) {
-	file := filepath.Join(w.dir, foreignConfig)
+// object reads a JSON file beside the weights, nil if there is none.
+func (w *weights) object(name string) (strictjson.Object, error) {
+	file := filepath.Join(w.dir, name)
 	raw, err := readSmall(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -63,8 +63,11 @@ func (w *weights) readConfig() (strictjson.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	config, err := strictjson.ParseObject(raw)
-	return config, w.badConfig(err)
+	o, err := strictjson.ParseObject(raw)
+	if err != nil {
+		return nil, &formatError{File: file, Reason: err.Error()}
+	}
+	return o, nil
 }
 
 // badConfig names the config.json in an error, if it is one.
@@ -96,7 +99,7 @@ func (w *weights) describeFiles(options ImportOptions) (d described, err error) 
 	if w.run != nil {
 		return w.describeRun()
 	}
-	config, err := w.readConfig()
+	config, err := w.object(foreignConfig)
 	if err == nil && w.graph != "" {
 		return w.describeGraph(config)
 	}

@@ -21,7 +21,6 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/printable"
-	"github.com/wepe-go/wepe/internal/strictjson"
 	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit"
 )
@@ -288,7 +287,13 @@ func (w *weights) match(found described, omitHead bool) (wanted []named, left []
 		has[name] = fmt.Sprint(t.dims)
 	}
 	slices.Sort(left)
-	return wanted, left, compare(w.path, has, wants)
+	err = compare(w.path, has, wants)
+	for _, v := range wanted {
+		if err == nil && !v.asIs {
+			err = w.tensors[v.foreign].isFloat(v.foreign)
+		}
+	}
+	return wanted, left, err
 }
 
 // read reads the wanted variables; one foreign tensor may contain several. Unused tensors are read too: a zip has its
@@ -442,7 +447,7 @@ func (m *Imported) pixels(w *weights, found described) error {
 		if found.format == formatTimm && (trained != nil || found.json.Has("input_size")) {
 			m.file = filepath.Join(w.dir, foreignConfig)
 		}
-		if found.format != formatTimm && w.hasImageProcessor() {
+		if o, _ := w.object(foreignProcessor); found.format != formatTimm && o.Has("image_processor") {
 			m.file = filepath.Join(w.dir, foreignProcessor)
 		}
 		raw, err := readSmall(m.file)
@@ -470,16 +475,6 @@ func (m *Imported) pixels(w *weights, found described) error {
 		m.preprocess([2]int{m.Config.ImageRows, m.Config.ImageCols})
 	}
 	return nil
-}
-
-// hasImageProcessor reports whether transformers reads the preprocessing from processor_config.json.
-func (w *weights) hasImageProcessor() bool {
-	raw, err := readSmall(filepath.Join(w.dir, foreignProcessor))
-	if err != nil {
-		return false
-	}
-	o, err := strictjson.ParseObject(raw)
-	return err == nil && o.Has("image_processor")
 }
 
 // resizedTo sets Usual from the preprocessing in the files, and trims that to whole patches as the patch embedding of

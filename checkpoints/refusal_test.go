@@ -290,6 +290,9 @@ func TestImport_Refusals(t *testing.T) {
 		if classes := cmp.Or(c.options.Classes, 13); err == nil && (m.Config.Heads != 7 || m.Config.Classes != classes) {
 			t.Errorf("%d: %+v", i, m.Config)
 		}
+		if info, failed := Inspect(file, c.options); c.want == inFile && failed == nil && info.Refused == "" {
+			t.Errorf("%d: Inspect does not refuse it", i)
+		}
 		if format := (*formatError)(nil); errors.As(err, &format) && filepath.Dir(format.File) != filepath.Dir(file) {
 			t.Errorf("%d: the error names %s", i, format.File)
 		}

@@ -107,16 +107,7 @@ func weightsIn(dir string) (string, error) {
 			return filepath.Join(dir, name), nil
 		}
 	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return "", errors.Wrap(err, "checkpoints")
-	}
-	var found []string
-	for _, entry := range entries {
-		if filepath.Ext(entry.Name()) == ".npz" {
-			found = append(found, entry.Name())
-		}
-	}
+	found, _ := fs.Glob(os.DirFS(dir), "*.npz") // the pattern is valid
 	if graph := filepath.Join(dir, graphName); len(found) == 0 && fileExists(graph) {
 		return graph, nil // its reader says what it is
 	}
@@ -253,12 +244,10 @@ type floatReader struct {
 // read returns the numbers of t, valid until the next call. It reads to the end of the data, where a zip's checksum is
 // verified. Memory grows with the data read: a false size in a header allocates nothing.
 func (b *floatReader) read(name string, t storedTensor) ([]float32, error) {
-	size := t.dtype.Size() // in bytes
-	if !t.dtype.IsFloat() || size > 4 {
-		return nil, &formatError{File: t.file, Tensor: name,
-			Reason: fmt.Sprintf("type %s, want float32, float16 or bfloat16: save the model in one of these "+
-				"(model.float() in PyTorch)", t.dtype)}
+	if err := t.isFloat(name); err != nil {
+		return nil, err
 	}
+	size := t.dtype.Size() // in bytes
 	for _, dim := range t.dims {
 		size *= dim
 	}
@@ -275,6 +264,15 @@ func (b *floatReader) read(name string, t storedTensor) ([]float32, error) {
 	})
 	b.floats = appendFloats(slices.Grow(b.floats[:0], b.raw.Len()/t.dtype.Size()), b.raw.Bytes(), t.dtype)
 	return b.floats, err
+}
+
+// isFloat refuses numbers that the model does not compute with.
+func (t storedTensor) isFloat(name string) error {
+	if t.dtype.IsFloat() && t.dtype.Size() <= 4 {
+		return nil
+	}
+	return &formatError{File: t.file, Tensor: name, Reason: fmt.Sprintf("type %s, want float32, float16 or bfloat16: save "+
+		"the model in one of these (model.float() in PyTorch)", t.dtype)}
 }
 
 // readAsIs returns t in its own type. Its size was checked when the file was opened.
