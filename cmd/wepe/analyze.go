@@ -60,7 +60,7 @@ Without MODEL two small models are trained on generated shapes first. --analyses
 	f.StringSliceVar(&o.analyses, "analyses", []string{"all"},
 		"all, or some separated by commas (wepe list analyses), or cost")
 	f.Completion("analyses", names...)
-	f.Data(&o.data, "shapes", cli.DataForms+"; its test split, or validation split")
+	f.StringVar(&o.data, "data", "shapes", cli.DataForms+"; its test split, or validation split")
 	f.StringVar(&o.masks, "masks", "", "object masks of --data: a `directory` of images with the same names, white on "+
 		"black; or COCO's instances_….json")
 	f.Int(&o.limit, "limit", 1000, 1, math.MaxInt, "largest number of images, spread evenly over a directory")

@@ -47,7 +47,7 @@ type objects struct {
 const mostObjects = 6 // of a generated scene
 
 func (o *objects) flags(f cli.Flags) {
-	f.Data(&o.data, "scenes",
+	f.StringVar(&o.data, "data", "scenes",
 		"scenes, generated; or coco:DIR, annotations/instances_{train,val}2017.json beside train2017 and val2017")
 	f.Sizes(&o.sizes, "sizes of the test images, as `96x96,60x156`; default the training's")
 	f.Int(&o.test, "test-scenes", 200, 1, 1e6, "generated scenes to test on, of each size")

@@ -25,7 +25,7 @@ func evaluate() *cobra.Command {
 	c := &cobra.Command{Use: "eval MODEL --data D", Short: "Measure a model: accuracy, loss, scores per class, confusion",
 		Args: cobra.ExactArgs(1), Example: "  wepe eval runs/finetune-pets --data pets --split validation"}
 	f := cli.FlagsOf(c)
-	f.Data(&from, "", cli.DataForms)
+	f.StringVar(&from, "data", "", cli.DataForms)
 	_ = c.MarkFlagRequired("data")
 	f.Choice(&split, "split", "default test, or validation where there is none; all: every image of a directory", "",
 		"train", report.Validation, report.Test, dataset.AllSplits)

@@ -115,20 +115,27 @@ func (o *exporting) compared(b compute.Backend, m *checkpoints.Imported, dir str
 	if headless != again.Headless() {
 		return "", errors.New("the result has no head")
 	}
-	what := "logits"
-	if newHead || headless {
+	return difference(b, m, again, newHead || headless, 2, 1, tolerance(o.options.DType))
+}
+
+// difference compares the logits of two models on random images; of models without a head, or with one of zeros, the
+// pooled features.
+func difference(b compute.Backend, m, other *checkpoints.Imported, features bool, images int, seed uint64,
+	tolerance float64) (line string, err error) {
+	if features {
 		drawHead(m)
-		drawHead(again)
-		what = "pooled features, by a random head,"
+		drawHead(other)
 	}
-	images := checkpoints.Noise(m.Config, 2, 1)
-	want, failed := m.Logits(b, images)
-	got, err := again.Logits(b, images)
+	noise := checkpoints.Noise(m.Config, images, seed)
+	want, failed := m.Logits(b, noise)
+	got, err := other.Logits(b, noise)
 	if err := errors.Join(failed, err); err != nil {
 		return "", err
 	}
-	line, err := judge(got, want, 2, tolerance(o.options.DType))
-	return what + " " + line, err
+	if line, err = judge(got, want, images, tolerance); err == nil && features {
+		line = "pooled features, by a random head: " + line
+	}
+	return line, err
 }
 
 // drawHead replaces the head by a random one.
@@ -170,9 +177,9 @@ func tolerance(dtype string) float64 {
 
 func judge(got, want []float32, images int, tolerance float64) (string, error) {
 	d, scale := numeric.Difference(got, want)
-	line := fmt.Sprintf("on %d random images differ by %.3g at most, the largest is %.3g", images, d, scale)
+	line := fmt.Sprintf("logits on %d random images differ by %.3g at most, the largest is %.3g", images, d, scale)
 	if !(d <= tolerance*max(1, scale)) {
-		return "", fmt.Errorf("logits %s: more than the tolerance of %g", line, tolerance)
+		return "", fmt.Errorf("%s: more than the tolerance of %g", line, tolerance)
 	}
 	return line, nil
 }

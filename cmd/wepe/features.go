@@ -4,7 +4,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"image"
 	"io"
@@ -43,7 +42,7 @@ func extract() *cobra.Command {
 interrupted job.`,
 		Example: "  wepe features hf://facebook/dinov2-small --data DIR --knn --probe"}
 	f := cli.FlagsOf(c)
-	f.Data(&o.data, "", featuresData)
+	f.StringVar(&o.data, "data", "", featuresData)
 	f.Out(&o.out, "of the vectors; default runs/features-<dataset>")
 	f.StringVar(&o.list, "list", "", "file in --data with a path and a class number in each line: only those images")
 	f.Int(&o.count, "limit", 0, 0, math.MaxInt, "largest number of images of each split; default all")
@@ -102,7 +101,9 @@ func (o *extraction) run(c *cobra.Command, model string) error {
 	table := must.M1(job.Run(ctx))
 	out := cli.Output(c)
 	out.Field("features", "%d images of %s, width %d: %s", len(table.Images), list.Name, table.Width, job.Dir)
-	return errors.Join(o.classify(out, table), o.draw(out, job, table))
+	o.classify(out, table)
+	o.draw(out, job, table)
+	return nil
 }
 
 // images lists the images of --data.
@@ -141,49 +142,35 @@ func (o *extraction) images() (*features.List, error) {
 }
 
 // classify measures the accuracy of classifiers on the features.
-func (o *extraction) classify(out cli.Printer, table *features.Table) error {
+func (o *extraction) classify(out cli.Printer, table *features.Table) {
 	if o.knn {
-		answer, err := table.KNN(o.k, o.temperature)
-		if err != nil {
-			return err
-		}
-		out.Field("knn", "k %d, temperature %g: %s", o.k, o.temperature, answer)
+		out.Field("knn", "k %d, temperature %g: %s", o.k, o.temperature, must.M1(table.KNN(o.k, o.temperature)))
 	}
 	if o.probe {
-		answer, err := table.Probe(0, func(t features.Tried) {
+		answer := must.M1(table.Probe(0, func(t features.Tried) {
 			cli.Line(fmt.Sprintf("probe, L2 %g: top-1 %.2f %% on its validation split, %d steps, gradient %.1e", t.L2,
 				100*t.Top1, t.Steps, t.Gradient))
-		})
-		if err != nil {
-			return err
-		}
+		}))
 		out.Field("probe", "%s", answer)
 	}
-	return nil
 }
 
 // shownPerRow is the number of images per row of the image grid, each followed by its components.
 const shownPerRow = 4
 
 // draw writes images of the nearest neighbours and of the principal components.
-func (o *extraction) draw(out cli.Printer, job features.Job, table *features.Table) error {
+func (o *extraction) draw(out cli.Printer, job features.Job, table *features.Table) {
 	if o.nearest {
-		page, err := table.Nearest(job.List, o.numImages, 7)
-		if err != nil {
-			return err
-		}
 		path := filepath.Join(job.Dir, "nearest.html")
-		if err := disk.Write(path, page.HTML); err != nil {
-			return err
-		}
+		must.M(disk.Write(path, must.M1(table.Nearest(job.List, o.numImages, 7)).HTML))
 		out.Field("nearest", "%s", path)
 	}
 	if !o.pca {
-		return nil
+		return
 	}
 	found, err := features.PCA(job.Model, job.List, numeric.Spread(o.numImages, len(job.List.Images)), o.front)
 	if found == nil {
-		return err
+		must.M(err)
 	}
 	if err != nil {
 		cli.Line("skipped " + err.Error())
@@ -197,6 +184,6 @@ func (o *extraction) draw(out cli.Printer, job features.Job, table *features.Tab
 		grid = append(grid, images)
 	}
 	path := filepath.Join(job.Dir, "pca.png")
+	must.M(disk.Write(path, func(w io.Writer) error { return figure.ImageGrid(w, grid, 2) }))
 	out.Field("pca", "%s", path)
-	return disk.Write(path, func(w io.Writer) error { return figure.ImageGrid(w, grid, 2) })
 }

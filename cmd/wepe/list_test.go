@@ -5,7 +5,6 @@ package main
 import (
 	"errors"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -17,44 +16,36 @@ import (
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
-// DeiT's settings (https://arxiv.org/abs/2012.12877, table 9) and those of detectron2's FastRCNNOutputLayers.
+// DeiT's settings (https://arxiv.org/abs/2012.12877, table 9), those of detectron2's FastRCNNOutputLayers and MAE's
+// (https://arxiv.org/abs/2111.06377, table 9). What the data or MODEL decide is marked, and nothing else.
 func TestValuesOf_ARecipe(t *testing.T) {
-	for recipe, want := range map[string]map[string]string{
-		"scratch": {"model.width": "384", "optimizer.weight_decay": "0.05", "label_smoothing": "0.1"},
-		"scenes":  {"detector.roi.score_threshold": "0.05"},
-		// MAE's (https://arxiv.org/abs/2111.06377, table 9).
-		fineTuning: {"optimizer.weight_decay": "0.05", "label_smoothing": "0.1"},
+	for recipe, want := range map[string]struct {
+		values  map[string]string
+		decided []string
+	}{
+		"scratch": {map[string]string{"model.width": "384", "optimizer.weight_decay": "0.05", "label_smoothing": "0.1"}, nil},
+		"scenes":  {map[string]string{"detector.roi.score_threshold": "0.05"}, nil},
+		"photos":  {nil, []string{"batch_size", "epochs", "warmup_epochs"}},
+		fineTuning: {map[string]string{"optimizer.weight_decay": "0.05", "label_smoothing": "0.1"},
+			[]string{"augment.size", "batch_size", "epochs", "learning_rate", "model.position"}},
 	} {
-		values := gomlxtest.Must(valuesOf(recipe, listSettings()))(t)
-		for _, e := range values {
-			if value, ok := want[e.Name]; ok && e.Value == value {
-				delete(want, e.Name)
+		values, decided := map[string]string{}, []string(nil)
+		for _, e := range gomlxtest.Must(valuesOf(recipe, listSettings()))(t) {
+			if values[e.Name] = e.Value; strings.HasPrefix(e.About, "by ") {
+				decided = append(decided, e.Name)
 			}
 		}
-		if len(want) > 0 {
-			t.Errorf("recipe %s lacks %v", recipe, want)
+		for name, value := range want.values {
+			if values[name] != value {
+				t.Errorf("recipe %s: %s is %s, want %s", recipe, name, values[name], value)
+			}
+		}
+		if slices.Sort(decided); !slices.Equal(decided, want.decided) {
+			t.Errorf("recipe %s: the data decide %q, want %q", recipe, decided, want.decided)
 		}
 	}
 	if _, err := valuesOf("scrath", nil); !errors.As(err, new(*setting.UnknownError)) {
 		t.Errorf("an unknown recipe: %v", err)
-	}
-}
-
-// What the data or MODEL decide is marked, and nothing else.
-func TestValuesOf_SaysWhatTheDataDecide(t *testing.T) {
-	for recipe, want := range map[string][]string{
-		"photos":   {"batch_size", "epochs", "warmup_epochs"},
-		fineTuning: {"augment.size", "batch_size", "epochs", "learning_rate", "model.position"}, "scratch": nil,
-	} {
-		var got []string
-		for _, e := range gomlxtest.Must(valuesOf(recipe, listSettings()))(t) {
-			if strings.HasPrefix(e.About, "by ") {
-				got = append(got, e.Name)
-			}
-		}
-		if slices.Sort(got); !slices.Equal(got, want) {
-			t.Errorf("recipe %s: %q, want %q", recipe, got, want)
-		}
 	}
 }
 
@@ -114,23 +105,11 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// The modules are those that the Go tool put into this program.
-func TestLicenses(t *testing.T) {
-	out := succeeds(t, "licenses")
-	info, _ := debug.ReadBuildInfo()
-	for _, m := range info.Deps {
-		if !strings.Contains(out, m.Path+" "+m.Version+"\n") {
-			t.Errorf("%s is not listed", m.Path)
-		}
-	}
-}
-
 // misspelt are command lines with an unknown word, by the word that is meant.
 var misspelt = map[string]string{
 	"predct": "predict", "detect trian": "train", "list recipe": "recipes", "train --recipe shape": "shapes",
 	"train --set eposhs=3": "epochs", "train --data shapes:were": "where", "export " + oldRun + " x --to tim": "timm",
 	"compare --study aspct": "aspect", "detect train --recipe scene": "scenes", "train --set foo=1": "",
-	"help trian": "train", "help detect predct": "predict", "completion bsh": "bash",
 	"train --position sphere": "wepe-sphere",
 	"train --position rope":   "rope1d", "train --set lr=0.1": "learning_rate", "train --set dropout=0.1": "model.dropout",
 	"train --set heads=2": "model.num_heads", "train --set model.dropot=0.1": "model.dropout",

@@ -67,29 +67,25 @@ func (m *machine) start(r *finetune.Run) {
 // training are the flags of wepe train and wepe compare.
 type training struct {
 	machine
-	data, out, recipe, checkpoint, aspect string
-	epochs, lora                          int
-	size                                  [2]int
-	seed                                  int64
-	set, short                            []string // settings of --set; of --lr and --batch-size
-	images                                dataset.Options
-	open                                  checkpoints.Hints
-	info                                  *checkpoints.Info // of MODEL, see inspect
+	data, out, recipe, checkpoint string
+	epochs                        int
+	size                          [2]int
+	seed                          int64
+	set, short                    []string // settings of --set; of flags of their own, see setter
+	images                        dataset.Options
+	open                          checkpoints.Hints
+	info                          *checkpoints.Info // of MODEL, see inspect
 }
 
 // flags adds the flags, after the first ones own those of the command.
 func (o *training) flags(f cli.Flags, prefix string, own func()) {
-	f.Data(&o.data, "shapes", cli.DataForms)
+	f.StringVar(&o.data, "data", "shapes", cli.DataForms)
 	f.StringVar(&o.recipe, "recipe", "", "recipe by name (wepe list recipes); default by what is trained")
 	f.Completion("recipe", append(finetune.RecipeNames(), fineTuning)...)
 	own()
 	f.Epochs(&o.epochs, "`epochs`: passes over the training images; default the recipe's")
-	for _, c := range [][2]string{{"lr", "learning_rate"}, {"batch-size", "batch_size"}} {
-		f.Func(c[0], "the same as --set "+c[1]+"=`X`", func(text string) error {
-			o.short = append(o.short, c[1]+"="+text)
-			return nil
-		})
-	}
+	o.setter(f, "lr", "learning_rate", "the same as --set learning_rate=`X`")
+	o.setter(f, "batch-size", "batch_size", "the same as --set batch_size=`X`")
 	f.Settings(&o.set, finetune.Recipe{})
 	f.Int64Var(&o.seed, "seed", 0, "seed of weights, order and augmentation; the first of several")
 	f.Out(&o.out, "of results; default runs/"+prefix+"<recipe>-<dataset>")
@@ -97,6 +93,14 @@ func (o *training) flags(f cli.Flags, prefix string, own func()) {
 	o.images.Flags(f)
 	f.Import(&o.open)
 	o.machine.flags(f)
+}
+
+// setter adds a flag for a setting of the recipe.
+func (o *training) setter(f cli.Flags, flag, key, about string) {
+	f.Func(flag, about, func(text string) error {
+		o.short = append(o.short, key+"="+text)
+		return nil
+	})
 }
 
 // fineTuning is the name of the default recipe for MODEL, of finetune.FineTuning.
@@ -129,10 +133,10 @@ its width, layer decay. wepe list recipes prints all.`,
 			"scratch "+fromScratch)
 		f.Completion("position", position.Names()...)
 		f.Size(&o.size)
-		f.StringVar(&o.aspect, "aspect", "", "images of another aspect ratio than the model's: crop (default), squash, or "+
-			"keep: each image keeps its aspect ratio")
+		o.setter(f, "aspect", "aspect", "`how` images of another aspect ratio than the model's are resized: crop (default), "+
+			"squash, or keep: each image keeps its aspect ratio")
 		f.Completion("aspect", finetune.Aspects()...)
-		f.IntVar(&o.lora, "lora", 0, "rank of low-rank adapters, trained with the head in place of MODEL's weights")
+		o.setter(f, "lora", "lora", "`rank` of low-rank adapters, trained with the head in place of MODEL's weights")
 		f.StringVar(&o.augmentation, "show-augmentation", "", "PNG `file` to draw eight augmented images into; nothing is "+
 			"trained")
 	})
@@ -256,33 +260,20 @@ func (o *training) named(d *dataset.Dataset, model string) (r finetune.Recipe) {
 func (o *training) chosen(d *dataset.Dataset, model string) finetune.Recipe {
 	keys := setting.Keys(strings.Join(o.set, ";"))
 	set := func(key string) bool { return slices.Contains(keys, key) }
+	if o.size != [2]int{} {
+		o.short = append(o.short, fmt.Sprintf("augment.size=[%d,%d]", o.size[0], o.size[1]))
+	}
 	for _, key := range setting.Keys(strings.Join(o.short, ";")) {
 		if set(key) {
 			must.M(cli.Usagef("--set %s and the flag for it: leave one of them out", key))
 		}
 	}
+	if o.epochs > 0 && slices.ContainsFunc([]string{"epochs", "steps", "warmup_steps", "eval_every_steps"}, set) {
+		must.M(cli.Usagef("--epochs, and --set of epochs or steps: leave one of them out"))
+	}
 	o.set = append(o.set, o.short...)
 	r := must.M1(run.Set(o.named(d, model), o.set, func(r finetune.Recipe) string { return r.Model.Position }))
-	sized, counted := o.size != [2]int{}, o.epochs > 0
-	for _, two := range []struct {
-		flag, key string
-		differ    bool
-	}{
-		{"size", "augment.size", sized && r.Augment.Size != o.size},
-		{"aspect", "aspect", o.aspect != "" && r.Aspect != o.aspect},
-		{"lora", "lora", o.lora != 0 && r.LoRA != o.lora}, {"epochs", "epochs", counted && r.Epochs != o.epochs},
-		{"epochs", "steps", counted && r.Steps > 0}, {"epochs", "warmup_steps", counted && r.WarmupSteps > 0},
-		{"epochs", "eval_every_steps", counted && r.EvalEverySteps > 0},
-	} {
-		if two.differ && set(two.key) {
-			must.M(cli.Usagef("--%s and --set %s differ: leave one of them out", two.flag, two.key))
-		}
-	}
-	r.Aspect, r.LoRA = cmp.Or(o.aspect, r.Aspect), cmp.Or(o.lora, r.LoRA)
-	if sized {
-		r.Augment.Size = o.size
-	}
-	if counted {
+	if o.epochs > 0 {
 		if r.Steps > 0 {
 			r.WarmupEpochs = float64(o.epochs) * float64(r.WarmupSteps) / float64(r.Steps)
 		}
@@ -422,13 +413,7 @@ func printResult(c *cobra.Command, d *dataset.Dataset, r finetune.Run, m *finetu
 // guess returns the most frequent class of the images that a run was tested on, validated without a test, and its
 // share.
 func guess(r finetune.Run) (class string, share float64) {
-	set := r.Test
-	if set == nil {
-		set = r.Validation
-	}
-	if set == nil {
-		set = r.Train // of which a part was held out
-	}
+	set := cmp.Or(r.Test, r.Validation, r.Train) // of the latter a part was held out
 	info, counts := set.Describe(), map[int32]int{}
 	for _, label := range info.Labels {
 		counts[label]++
@@ -460,7 +445,7 @@ func resume() *cobra.Command {
 extended: its learning rate continues with the cosine of that many epochs.`}
 	f := cli.FlagsOf(c)
 	f.Epochs(&o.epochs, "total number of `epochs`")
-	f.Data(&o.data, "", "where the dataset is now; default as it was given")
+	f.StringVar(&o.data, "data", "", "where the dataset is now; default as it was given")
 	f.Checkpoint(&o.checkpoint, "weights to test")
 	o.images.Flags(f)
 	o.machine.flags(f)

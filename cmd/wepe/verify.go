@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/gomlx/compute"
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/janpfeifer/must"
 	"github.com/spf13/cobra"
 
@@ -51,7 +49,7 @@ same random images. B may be an ONNX file (needs a build with -tags=onnx).`,
 		if !(o.tolerance >= 0) {
 			return cli.Usagef("--tolerance %g: want 0 or more", o.tolerance)
 		}
-		return o.print(c, []string{"logits " + o.logits(c, args[0], args[1])})
+		return o.print(c, []string{o.logits(c, args[0], args[1])})
 	}
 	return c
 }
@@ -65,62 +63,54 @@ func (o *verification) print(c *cobra.Command, lines []string) error {
 }
 
 // logits compares two models.
-func (o *verification) logits(c *cobra.Command, a, b string) string {
+func (o *verification) logits(c *cobra.Command, a, b string) (line string) {
 	backend := openBackend(o.backend, 0)
 	defer backend.Finalize()
 	first := o.read(c, a, checkpoints.ImportOptions{HeadOptional: true})
-	headless := first.Headless()
-	if headless {
-		drawHead(first)
-	}
-	images := checkpoints.Noise(first.Config, o.images, o.seed)
-	want := must.M1(first.Logits(backend, images))
 	file := b
 	if filepath.Ext(b) != ".onnx" {
 		file = filepath.Join(b, "model.onnx")
 	}
-	var got []float32
-	if _, missing := os.Stat(file); missing == nil {
-		if headless {
-			must.M(fmt.Errorf("%s has no classifier, an ONNX file has one", a))
-		}
-		g := must.M1(checkpoints.OpenONNX(file, first.Config))
-		defer g.Finalize()
-		got = must.M1(g.Logits(images))
+	_, err := os.Stat(file)
+	if err == nil {
+		line, err = o.onnx(backend, first, file)
 	} else {
-		got = must.M1(o.second(c, backend, b, images, first, headless))
+		line, err = o.second(c, backend, first, b)
 	}
-	line, err := judge(got, want, o.images, o.tolerance)
 	if err != nil {
 		must.M(fmt.Errorf("%s and %s: %w", a, b, err))
 	}
 	return line
 }
 
-func (o *verification) second(c *cobra.Command, backend compute.Backend, path string, images *tensors.Tensor,
-	first *checkpoints.Imported, headless bool) ([]float32, error) {
+func (o *verification) onnx(backend compute.Backend, first *checkpoints.Imported, file string) (string, error) {
+	if first.Headless() {
+		return "", errors.New("a model without a classifier cannot be compared with an ONNX file, which has one")
+	}
+	g := must.M1(checkpoints.OpenONNX(file, first.Config))
+	defer g.Finalize()
+	images := checkpoints.Noise(first.Config, o.images, o.seed)
+	return judge(must.M1(g.Logits(images)), must.M1(first.Logits(backend, images)), o.images, o.tolerance)
+}
+
+func (o *verification) second(c *cobra.Command, backend compute.Backend, first *checkpoints.Imported, path string) (
+	string, error) {
 	m := o.read(c, path, checkpoints.ImportOptions{HeadOptional: true})
-	if m.Headless() != headless {
-		return nil, fmt.Errorf("%s: one of the models has no classifier", path)
-	}
-	if headless {
-		cli.Line("neither model has a classifier: a random one compares their pooled features")
-		drawHead(m)
-	}
 	if p, q := first.Preprocess, m.Preprocess; p != nil && q != nil && *p != *q {
 		if line := checkpoints.PreprocessingDifference(*p, *q); line != "" {
 			cli.Line(line)
 		}
 	}
-	if size := images.Shape().Dimensions; !slices.Equal(size[1:],
-		[]int{m.Config.ImageRows, m.Config.ImageCols, m.Config.Channels}) {
-		return nil, fmt.Errorf("%s takes %d×%d images, the other model %d×%d: use --size %[4]dx%[5]d", path,
-			m.Config.ImageRows, m.Config.ImageCols, size[1], size[2])
+	switch is, want := m.Config, first.Config; {
+	case m.Headless() != first.Headless():
+		return "", fmt.Errorf("%s: one of the models has no classifier", path)
+	case is.ImageRows != want.ImageRows || is.ImageCols != want.ImageCols || is.Channels != want.Channels:
+		return "", fmt.Errorf("%s takes %d×%d images, the other model %d×%d: use --size %[4]dx%[5]d", path, is.ImageRows,
+			is.ImageCols, want.ImageRows, want.ImageCols)
+	case is.Classes != want.Classes:
+		return "", fmt.Errorf("%s has %d classes, the other model %d", path, is.Classes, want.Classes)
 	}
-	if m.Config.Classes != first.Config.Classes {
-		return nil, fmt.Errorf("%s has %d classes, the other model %d", path, m.Config.Classes, first.Config.Classes)
-	}
-	return m.Logits(backend, images)
+	return difference(backend, first, m, first.Headless(), o.images, o.seed, o.tolerance)
 }
 
 // files checks one file or directory, or all checkpoints of a run.

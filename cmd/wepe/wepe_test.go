@@ -460,6 +460,9 @@ func TestList_HasALineForEachName(t *testing.T) {
 			}
 		}
 	}
+	if text := succeeds(t, "licenses"); !strings.Contains(text, "github.com/gomlx/gomlx v") {
+		t.Errorf("licenses prints\n%s", text)
+	}
 	if text := succeeds(t, "inspect", oldRun); !strings.Contains(text, "best, step 54") {
 		t.Errorf("inspect does not name the weights:\n%s", text)
 	}

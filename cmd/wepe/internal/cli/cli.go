@@ -65,25 +65,6 @@ func help(c *cobra.Command, args []string) error {
 	return Usage(setting.Unknown("command", args[0], names))
 }
 
-// strict makes cobra's own commands refuse the name of no command.
-func strict(root *cobra.Command) {
-	root.InitDefaultHelpCmd()
-	root.InitDefaultCompletionCmd()
-	for _, c := range root.Commands() {
-		switch c.Name() {
-		case "completion":
-			c.Args, c.RunE = cobra.ArbitraryArgs, help
-		case "help":
-			c.Run, c.RunE = nil, func(_ *cobra.Command, args []string) error {
-				of, more := must.M2(root.Find(args))
-				of.InitDefaultHelpFlag()
-				of.InitDefaultVersionFlag()
-				return help(of, more)
-			}
-		}
-	}
-}
-
 // packages are the names with which errors of the library begin: users of the command do not know them.
 var packages = regexp.MustCompile(
 	`(: |error )(wepe|vit|checkpoints|preprocess|hub|data|finetune|engine|report|study|analysis|features|detect|` +
@@ -153,7 +134,6 @@ func Run(root *cobra.Command, args []string) (code int, err error) {
 	root.SetOut(out)
 	root.SetUsageFunc(ownUsage(root.UsageFunc()))
 	root.SetFlagErrorFunc(flagError)
-	strict(root)
 	var c, begun *cobra.Command
 	root.PersistentPreRun = func(c *cobra.Command, _ []string) { begun = c }
 	if panicked := exceptions.TryCatch[error](func() { c, err = root.ExecuteC() }); panicked != nil {

@@ -76,11 +76,6 @@ func usages(c *cobra.Command) (text string) {
 const DataForms = "shapes[:TASK], cifar100:DIR-or-archive, vtab:TASK:DIR, or a directory with a folder per class, " +
 	"tar shards or Parquet files"
 
-// Data adds --data.
-func (f Flags) Data(value *string, byDefault, about string) {
-	f.StringVar(value, "data", byDefault, about)
-}
-
 // Out adds --out.
 func (f Flags) Out(value *string, about string) { f.StringVar(value, "out", "", "`directory` "+about) }
 
@@ -191,35 +186,30 @@ func (f Flags) Seeds(value *int, about string) {
 // Int adds a flag with a whole number in a range.
 func (f Flags) Int(value *int, name string, byDefault, least, most int, about string) {
 	*value = byDefault
-	f.Var(bounded{value, least, most}, name, about)
+	text := func() string { return strconv.Itoa(*value) }
+	f.Var(checked{"int", text, func(text string) error {
+		n, err := strconv.Atoi(text)
+		switch {
+		case err == nil && n >= least && n <= most:
+			*value = n
+			return nil
+		case most == math.MaxInt:
+			return fmt.Errorf("want a whole number of %d or more", least)
+		}
+		return fmt.Errorf("want a whole number, %d to %d", least, most)
+	}}, name, about)
 }
 
-// bounded is a flag with a whole number in a range.
-type bounded struct {
-	value       *int
-	least, most int
+// checked is the value of a flag that refuses some texts.
+type checked struct {
+	kind string // as the help names it
+	text func() string
+	set  func(text string) error
 }
 
-func (b bounded) Type() string { return "int" }
-
-func (b bounded) String() string {
-	if b.value == nil {
-		return ""
-	}
-	return strconv.Itoa(*b.value)
-}
-
-func (b bounded) Set(text string) error {
-	n, err := strconv.Atoi(text)
-	switch {
-	case err == nil && n >= b.least && n <= b.most:
-		*b.value = n
-		return nil
-	case b.most == math.MaxInt:
-		return fmt.Errorf("want a whole number of %d or more", b.least)
-	}
-	return fmt.Errorf("want a whole number, %d to %d", b.least, b.most)
-}
+func (c checked) Type() string          { return c.kind }
+func (c checked) String() string        { return c.text() }
+func (c checked) Set(text string) error { return c.set(text) }
 
 // Import adds the flags for what files of timm and Google lack.
 func (f Flags) Import(o *checkpoints.Hints) {
@@ -245,39 +235,18 @@ func Unread(c *cobra.Command, where string, flags ...string) {
 // Choice adds a flag with a few values, the first the default.
 func (f Flags) Choice(value *string, name, about string, words ...string) {
 	*value = words[0]
-	f.Var(choice{value, words}, name, about)
+	named := slices.DeleteFunc(slices.Clone(words), func(word string) bool { return word == "" })
+	f.Var(checked{strings.Join(named, "|"), func() string { return *value }, func(word string) error {
+		if !slices.Contains(words, word) {
+			return setting.Unknown("value", word, named)
+		}
+		*value = word
+		return nil
+	}}, name, about)
 	f.Completion(name, words...)
 }
 
 // Completion completes a flag in the shell by some words.
 func (f Flags) Completion(flag string, words ...string) {
 	_ = f.command.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
-}
-
-// choice is a flag with a few values.
-type choice struct {
-	value *string
-	words []string
-}
-
-func (c choice) Type() string { return strings.Join(c.named(), "|") }
-
-// named returns the values except the empty default.
-func (c choice) named() []string {
-	return slices.DeleteFunc(slices.Clone(c.words), func(word string) bool { return word == "" })
-}
-
-func (c choice) String() string {
-	if c.value == nil {
-		return ""
-	}
-	return *c.value
-}
-
-func (c choice) Set(word string) error {
-	if !slices.Contains(c.words, word) {
-		return setting.Unknown("value", word, c.named())
-	}
-	*c.value = word
-	return nil
 }

@@ -323,11 +323,7 @@ func (d *Dataset) whole(ctx context.Context, r finetune.Recipe) (s Splits, err e
 		}
 		return d.read(ctx, settings, d.Streams(r))
 	case r.Aspect != "":
-		size := r.Augment.Size
-		if size == [2]int{} {
-			size = [2]int{shapeSide, shapeSide}
-		}
-		settings, err := r.Preprocessing(size)
+		settings, err := r.Preprocessing(cmp.Or(r.Augment.Size, [2]int{shapeSide, shapeSide}))
 		if err != nil {
 			return s, err
 		}
@@ -346,10 +342,7 @@ func inMemory(train, test *data.InMemory, err error) (Splits, error) {
 
 // settingsOf returns the recipe's preprocessing for images of files.
 func settingsOf(r finetune.Recipe) (preprocess.Settings, error) {
-	size := r.Augment.Size
-	if size == [2]int{} {
-		size = [2]int{r.Model.ImageRows, r.Model.ImageCols}
-	}
+	size := cmp.Or(r.Augment.Size, [2]int{r.Model.ImageRows, r.Model.ImageCols})
 	if size == [2]int{} {
 		return preprocess.Settings{}, cli.Usagef("recipe %s has no image size: "+
 			"use --size 224x224, in wepe compare --sizes", r.Name)

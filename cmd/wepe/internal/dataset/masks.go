@@ -3,6 +3,7 @@
 package dataset
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"image"
@@ -33,12 +34,7 @@ func (d *Dataset) Masked(ctx context.Context, path string, m *finetune.Model, li
 			return nil, nil, err
 		}
 	}
-	files := d.files[0]
-	for _, held := range []*data.Files{d.files[1], d.files[2]} {
-		if held != nil {
-			files = held
-		}
-	}
+	files := cmp.Or(d.files[2], d.files[1], d.files[0])
 	files = files.Subset(numeric.Spread(limit, files.Len())) // the list may be sorted by class
 	settings, err := m.Preprocessing()
 	if err != nil {
