@@ -81,13 +81,6 @@ type prediction struct {
 	Neighbours []Neighbour `json:"neighbours,omitempty"`
 }
 
-type attention struct {
-	Name    string    `json:"name"`
-	Rows    int       `json:"rows"`
-	Cols    int       `json:"cols"`
-	Weights []float32 `json:"weights"` // [rows, cols], they sum to at most 1
-}
-
 func milliseconds(begin time.Time) float64 {
 	return math.Round(float64(time.Since(begin).Microseconds())) / 1000
 }
@@ -107,33 +100,33 @@ func query(r *http.Request, name string) (string, error) {
 }
 
 // uploaded reads the images of a request and computes the response. parse is of upload.read.
-func uploaded[T any](s *Server, w http.ResponseWriter, r *http.Request, parse func(raw []byte) ([]file, error),
-	compute func(ctx context.Context, u *upload) (T, error)) (value T, err error) {
+func (s *Server) uploaded(w http.ResponseWriter, r *http.Request, parse func(raw []byte) ([]file, error),
+	compute func(ctx context.Context, u *upload) ([]any, error)) ([]any, error) {
 	if err := s.batcher.enter(); err != nil {
-		return value, err
+		return nil, err
 	}
 	defer s.batcher.requests.Done()
 	u := &upload{s: s, of: sender(r.RemoteAddr)}
 	defer u.release()
 	if err := u.read(w, r, parse); err != nil {
-		return value, err
+		return nil, err
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // or it would cancel the request's context later
 	ctx, cancel := context.WithTimeout(r.Context(), s.options.Timeout)
 	defer cancel()
 	if err := u.decode(ctx); err != nil {
-		return value, err
+		return nil, err
 	}
 	if err := s.batcher.ready(ctx); err != nil {
-		return value, err
+		return nil, err
 	}
 	return compute(ctx, u)
 }
 
 // each computes the images of a request and converts each output.
-func each[T any](s *Server, w http.ResponseWriter, r *http.Request, parse func(raw []byte) ([]file, error),
-	entry func(named, finetune.Output) (T, error)) ([]T, error) {
-	return uploaded(s, w, r, parse, func(ctx context.Context, u *upload) ([]T, error) {
+func (s *Server) each(w http.ResponseWriter, r *http.Request, parse func(raw []byte) ([]file, error),
+	entry func(i int, name string, o finetune.Output) (any, error)) ([]any, error) {
+	return s.uploaded(w, r, parse, func(ctx context.Context, u *upload) ([]any, error) {
 		fitted := make([]*data.Image, len(u.images))
 		for i, image := range u.images {
 			fitted[i] = image.image
@@ -142,9 +135,9 @@ func each[T any](s *Server, w http.ResponseWriter, r *http.Request, parse func(r
 		if err != nil {
 			return nil, err
 		}
-		entries := make([]T, len(u.images))
+		entries := make([]any, len(u.images))
 		for i, output := range outputs {
-			if entries[i], err = entry(u.images[i], output); err != nil {
+			if entries[i], err = entry(i, u.images[i].name, output); err != nil {
 				return nil, err
 			}
 		}
@@ -184,8 +177,8 @@ func (s *Server) predict(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	images, err := each(s, w, r, nil, func(n named, o finetune.Output) (prediction, error) {
-		p := prediction{Prediction: finetune.Prediction{Name: n.name, Labels: s.model.TopK(o.Logits, top)}}
+	images, err := s.each(w, r, nil, func(_ int, name string, o finetune.Output) (any, error) {
+		p := prediction{Prediction: finetune.Prediction{Name: name, Labels: s.model.TopK(o.Logits, top)}}
 		if s.options.Neighbours != nil {
 			p.Neighbours = s.options.Neighbours(o.Class, o.Mean, 5)
 		}
@@ -199,7 +192,7 @@ func (s *Server) attention(w http.ResponseWriter, r *http.Request) (any, error) 
 	if _, err := query(r, ""); err != nil {
 		return nil, err
 	}
-	images, err := uploaded(s, w, r, nil, func(ctx context.Context, u *upload) ([]attention, error) {
+	images, err := s.uploaded(w, r, nil, func(ctx context.Context, u *upload) ([]any, error) {
 		u.queued()
 		if len(u.images) != 1 {
 			return nil, malformed("%d images: send one", len(u.images))
@@ -209,7 +202,8 @@ func (s *Server) attention(w http.ResponseWriter, r *http.Request) (any, error) 
 			weights, err = s.model.Attention(u.images[0].image)
 			return err
 		})
-		return []attention{{u.images[0].name, s.card.Grid[0], s.card.Grid[1], weights}}, err
+		return []any{map[string]any{"name": u.images[0].name, "rows": s.card.Grid[0], "cols": s.card.Grid[1],
+			"weights": weights}}, err
 	})
 	return s.answered(begin, images, err)
 }
@@ -221,38 +215,6 @@ type wanted struct {
 	Encoding string          `json:"encoding_format"`
 	Pool     string          `json:"pool"` // our own: "class" or "mean"
 	User     string          `json:"user"` // not used
-}
-
-// embedded is the response.
-type embedded struct {
-	Object string      `json:"object"`
-	Data   []embedding `json:"data"`
-	Model  string      `json:"model"`
-	Usage  usage       `json:"usage"`
-}
-
-type embedding struct {
-	Object    string `json:"object"`
-	Index     int    `json:"index"`
-	Embedding any    `json:"embedding"` // []float32, or their bytes in base64, the lowest first
-}
-
-// listed is OpenAI's list of models.
-type listed struct {
-	Object string        `json:"object"`
-	Data   []listedModel `json:"data"`
-}
-
-type listedModel struct {
-	ID      string `json:"id"`
-	Object  string `json:"object"`
-	Created int64  `json:"created"` // seconds since 1970: when the server opened it
-	OwnedBy string `json:"owned_by"`
-}
-
-type usage struct {
-	PromptTokens int `json:"prompt_tokens"` // patches
-	TotalTokens  int `json:"total_tokens"`
 }
 
 // parse reads a request and returns its images. Of the request it keeps only how the features are wanted: its texts may
@@ -327,24 +289,22 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) (any, error)
 		return nil, err
 	}
 	parse := func(raw []byte) ([]file, error) { return q.parse(raw, s.card) }
-	vectors, err := each(s, w, r, parse, func(_ named, o finetune.Output) (embedding, error) {
+	vectors, err := s.each(w, r, parse, func(i int, _ string, o finetune.Output) (any, error) {
 		vector, err := q.vector(o)
-		e := embedding{Object: "embedding", Embedding: vector}
+		e := map[string]any{"object": "embedding", "index": i, "embedding": vector}
 		if q.Encoding == "base64" {
-			raw := make([]byte, 0, 4*len(vector))
+			raw := make([]byte, 0, 4*len(vector)) // the lowest byte of a number first
 			for _, v := range vector {
 				raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v))
 			}
-			e.Embedding = raw // encoding/json writes bytes in base64
+			e["embedding"] = raw // encoding/json writes bytes in base64
 		}
 		return e, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	for i := range vectors {
-		vectors[i].Index = i
-	}
-	tokens := len(vectors) * s.card.Grid[0] * s.card.Grid[1]
-	return embedded{"list", vectors, s.card.Name, usage{tokens, tokens}}, nil
+	patches := len(vectors) * s.card.Grid[0] * s.card.Grid[1]
+	return map[string]any{"object": "list", "data": vectors, "model": s.card.Name,
+		"usage": map[string]int{"prompt_tokens": patches, "total_tokens": patches}}, nil
 }

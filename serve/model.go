@@ -13,8 +13,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gomlx/compute"
-
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/numeric"
@@ -115,15 +113,13 @@ func (s *served) Attention(image *data.Image) ([]float32, error) {
 	return weights, err
 }
 
-func (s *served) Parallel() (workers int, allCores bool) { return parallel(s.Backend) }
-
-// parallel returns one worker for each core on pure Go, which computes a batch on one core, otherwise one worker. A
+// Parallel returns one worker for each core on pure Go, which computes a batch on one core, otherwise one worker. A
 // batch uses all cores except on pure Go and on a GPU.
-func parallel(b compute.Backend) (workers int, allCores bool) {
-	if b.Name() == "Go Backend" {
+func (s *served) Parallel() (workers int, allCores bool) {
+	if s.Backend.Name() == "Go Backend" {
 		return runtime.GOMAXPROCS(0), false
 	}
-	return 1, !strings.Contains(strings.ToLower(b.Description()), "cuda")
+	return 1, !strings.Contains(strings.ToLower(s.Backend.Description()), "cuda")
 }
 
 func (s *served) Card() card { return s.card }

@@ -67,7 +67,8 @@ func TestParallel_BatchesTakeTheCoresThatTheirBackendUses(t *testing.T) {
 		{described{name: "Go Backend"}, cores, false}, {described{name: "xla", description: "PJRT cpu"}, 1, true},
 		{described{name: "xla", description: "PJRT CUDA"}, 1, false},
 	} {
-		if workers, all := parallel(c.backend); workers != c.workers || all != c.allCores {
+		served := &served{Inference: &finetune.Inference{Backend: c.backend}}
+		if workers, all := served.Parallel(); workers != c.workers || all != c.allCores {
 			t.Errorf("%+v: %d workers, all cores: %v", c.backend, workers, all)
 		}
 	}
@@ -122,7 +123,11 @@ func TestHandler_AnswersAsPredictDoes(t *testing.T) {
 	files, raw := noise(t, 5)
 	want := gomlxtest.Must(m.Predict(files, len(m.Classes)))(t)
 	near := func(i int, entry map[string]any) {
-		for k, label := range entry["labels"].([]any) {
+		labels := entry["labels"].([]any)
+		if len(labels) != 5 { // the default
+			t.Errorf("image %d has %d labels", i, len(labels))
+		}
+		for k, label := range labels {
 			got := label.(map[string]any)
 			if p := got["probability"].(float64); got["label"] != want[i][k].Name ||
 				!(math.Abs(p-want[i][k].Probability) <= 1e-5) {
@@ -131,7 +136,7 @@ func TestHandler_AnswersAsPredictDoes(t *testing.T) {
 		}
 	}
 	alone := func(i int) {
-		_, got := post(t, server.URL+"/v1/predict?top=5", "image/png", bytes.NewReader(raw[i]))
+		_, got := post(t, server.URL+"/v1/predict", "image/png", bytes.NewReader(raw[i]))
 		near(i, images(t, got)[0])
 	}
 	var all sync.WaitGroup
@@ -141,7 +146,7 @@ func TestHandler_AnswersAsPredictDoes(t *testing.T) {
 	}
 	all.Wait()
 	kind, body := form(raw...)
-	_, got := post(t, server.URL+"/v1/predict?top=5", kind, body)
+	_, got := post(t, server.URL+"/v1/predict", kind, body)
 	for i, entry := range images(t, got) {
 		near(i, entry)
 	}

@@ -230,7 +230,8 @@ func newServer(ctx context.Context, model model, options Options) (*Server, erro
 		},
 		"GET /v1/models": func(_ http.ResponseWriter, r *http.Request) (any, error) {
 			_, err := query(r, "")
-			return listed{"list", []listedModel{{s.card.Name, "model", opened, "wepe"}}}, err
+			return map[string]any{"object": "list", "data": []any{map[string]any{"id": s.card.Name, "object": "model",
+				"created": opened, "owned_by": "wepe"}}}, err // OpenAI's list of models
 		},
 		"GET /healthz": func(http.ResponseWriter, *http.Request) (any, error) {
 			return map[string]string{"status": "ok"}, nil

@@ -233,15 +233,6 @@ func TestServe_AnswersEachImageInItsOrder(t *testing.T) {
 			t.Errorf("image %d: status %d, %v, want %s", i, code, entry, want)
 		}
 	}
-	code, got = post(t, url+"/v1/embeddings", "", bytes.NewReader(pixels(3, 5, blue)))
-	if mean := vectors(t, got)[0]; code != 200 || !(math.Abs(mean[2]-6) <= 1e-5) || mean[0] != 1.0 {
-		t.Errorf("features %v, want the mean colour", mean)
-	}
-	code, got = post(t, url+"/v1/attention", "", bytes.NewReader(pixels(3, 5, blue)))
-	if entry := images(t, got)[0]; code != 200 || entry["rows"] != 2.0 || entry["cols"] != 3.0 ||
-		len(entry["weights"].([]any)) != 6 {
-		t.Errorf("attention %v", entry)
-	}
 }
 
 // vectors are the embeddings of a response.
@@ -341,30 +332,14 @@ func TestBatcher_WaitsForImagesThatAreBeingDecoded(t *testing.T) {
 
 func TestServe_DescribesItselfAndLoadsNothingFromOtherServers(t *testing.T) {
 	_, url, _ := start(t, &fake{}, Options{})
-	var described struct {
-		Components struct {
-			Responses struct{ Failed struct{ Description string } }
-			Schemas   struct {
-				Prediction struct {
-					Properties struct {
-						Labels struct {
-							Items struct{ Properties map[string]any }
-						}
-					}
-				}
-			}
-		}
-	}
-	err := json.Unmarshal(openAPI, &described)
 	_, got := post(t, url+"/v1/predict", "", bytes.NewReader(dot))
-	known := described.Components.Schemas.Prediction.Properties.Labels.Items.Properties
 	for field := range images(t, got)[0]["labels"].([]any)[0].(map[string]any) {
-		if known[field] == nil {
-			t.Errorf("/openapi.json: labels have %v, %v, not %s", known, err, field)
+		if !bytes.Contains(openAPI, []byte(`"`+field+`": {"type"`)) {
+			t.Errorf("/openapi.json: labels have no %s", field)
 		}
 	}
 	for _, code := range []string{"400", "401", "403", "404", "405", "408", "413", "415", "422", "429", "500", "503"} {
-		if !strings.Contains(described.Components.Responses.Failed.Description, code+" ") {
+		if !bytes.Contains(openAPI, []byte(code+" ")) {
 			t.Errorf("/openapi.json lacks status %s of the package's documentation", code)
 		}
 	}
@@ -447,17 +422,6 @@ func TestServe_EachFailureHasItsStatus(t *testing.T) {
 	}
 	if untouched(t, s); strings.Count(log.String(), "status=") != 1 || !strings.Contains(log.String(), "status=500") {
 		t.Errorf("errors are\n%s", log.String())
-	}
-}
-
-func TestTop_IsFiveByDefault(t *testing.T) {
-	for query, want := range map[string][3]int{"": {3, 5, 5}, "?top=6": {3, 5, 6}, "?top=1": {1, 1, 1}} {
-		for i, classes := range []int{3, 5, 7} {
-			s := &Server{card: card{Labels: make([]string, classes)}}
-			if got, err := s.top(httptest.NewRequest("POST", "/v1/predict"+query, nil)); got != want[i] || err != nil {
-				t.Errorf("%q of %d classes: %d, %v, want %d", query, classes, got, err, want[i])
-			}
-		}
 	}
 }
 
@@ -561,31 +525,6 @@ func peak(do func()) int64 {
 	close(done)
 	sampled.Wait()
 	return largest
-}
-
-// Sixty-four clients send images with the maximum number of pixels in few bytes. Without the limits this would take
-// 64·4 MB.
-func TestServe_MemoryStaysUnderItsBound(t *testing.T) {
-	gomlxtest.OnGo(t)
-	o := Options{Bytes: 100_000, Pixels: 1_000_000, Images: 64, Timeout: 5 * time.Minute} // not tested here
-	_, url, _ := start(t, &counts{}, o)
-	raw := pixels(1000, 1000, red)
-	used := peak(func() {
-		var done sync.WaitGroup
-		for range 64 {
-			done.Go(func() {
-				for range 3 {
-					if code, got := post(t, url+"/v1/predict", "", bytes.NewReader(raw)); code != 200 && code != 429 {
-						t.Errorf("status %d, %v", code, got)
-					}
-				}
-			})
-		}
-		done.Wait()
-	})
-	if bound := 2 * o.Memory(3*5, false); used > bound { // garbage may take as much again
-		t.Errorf("%d bytes, want at most %d", used, bound)
-	}
 }
 
 func TestServe_AMutatedImageNeverCrashesTheServer(t *testing.T) {
@@ -815,15 +754,9 @@ func TestServe_MetricsCountRequestsAndBatches(t *testing.T) {
 	}
 }
 
-// The defaults equal the documentation of Options. Memory is that of eight bodies, on half of the cores images of the
-// most pixels and on the others of 2^20, and waiting images; package data measures the bytes of each pixel by format.
-func TestOptions_DefaultsAndMemory(t *testing.T) {
-	want := Options{Batch: 8, BatchTimeout: 50 * time.Millisecond, Bytes: 20 << 20, Pixels: 25_000_000, Parts: 32,
-		Images: 256, Timeout: 20 * time.Second, Connections: 4096}
-	got := Options{}.withDefaults()
-	if got.Log = nil; fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("defaults %+v, want %+v", got, want)
-	}
+// Memory is that of eight bodies, on half of the cores images of the most pixels and on the others of 2^20, and waiting
+// images; package data measures the bytes of each pixel by format.
+func TestOptions_MemoryAndRanges(t *testing.T) {
 	o := Options{Bytes: 1000, Pixels: 7 << 20, Images: 11}
 	cores := max(2, runtime.GOMAXPROCS(0))
 	half := cores / 2
@@ -935,17 +868,18 @@ func TestEmbeddings_AreOfImagesInJSON(t *testing.T) {
 func TestModels_AreListedAsByOpenAI(t *testing.T) {
 	_, url, _ := start(t, &fake{}, Options{})
 	_, raw := ask(t, "GET", url+"/v1/models", nil)
-	var got map[string]any
-	gomlxtest.NoError(t, json.Unmarshal(raw, &got))
-	list, _ := got["data"].([]any)
-	if len(list) != 1 || got["object"] != "list" {
-		t.Fatalf("%s", raw)
+	var got struct {
+		Object string
+		Data   []struct {
+			ID, Object string
+			OwnedBy    string `json:"owned_by"`
+			Created    int64
+		}
 	}
-	m := list[0].(map[string]any)
-	created, _ := m["created"].(float64)
-	if m["id"] != "fake" || m["object"] != "model" || m["owned_by"] == "" ||
-		time.Since(time.Unix(int64(created), 0)) > time.Hour {
-		t.Errorf("%s", raw)
+	if err := json.Unmarshal(raw, &got); err != nil || got.Object != "list" || len(got.Data) != 1 ||
+		got.Data[0].ID != "fake" || got.Data[0].Object != "model" || got.Data[0].OwnedBy == "" ||
+		time.Since(time.Unix(got.Data[0].Created, 0)) > time.Hour {
+		t.Errorf("%v, %s", err, raw)
 	}
 }
 
