@@ -235,8 +235,12 @@ func (c *classification) Begin(step int) (err error) {
 		for _, row := range c.state.Damaged {
 			_ = c.images.set.Describe().Exclude(row, nil)
 		}
+		order := c.order // of the goroutine that reads
 		c.next, c.stop = iter.Pull2(data.Read(c.images.set, host, c.Seed, c.Recipe.BatchSize/c.Recipe.GradAccumSteps,
-			c.order.between(step, c.Steps)))
+			func(yield func(int, []int) bool) {
+				for at := step; at < c.Steps && yield(order.of(at)); at++ {
+				}
+			}))
 	} else {
 		c.images = c.model.upload(c.images.set)
 	}
@@ -283,7 +287,7 @@ func (c *classification) Call(program *model.Exec, step, part int, scalars []flo
 			c.Run.Logger.Warn(line)
 		}
 	}
-	return outputs, c.model.confirm()
+	return outputs, c.model.check()
 }
 
 // plan draws the augmentation of a micro-batch, a function of the seed, the epoch and its number in the epoch, and
@@ -474,7 +478,7 @@ func (c *classification) close() {
 	}
 	c.images.finalize()
 	c.held.finalize()
-	c.model.group = nil
+	c.model.group = parallel.Alone{}
 	c.Trainer.Close()
 }
 
@@ -488,15 +492,4 @@ type order struct {
 func (o *order) of(step int) (epoch int, rows []int) {
 	epoch, _, rows = o.At(step)
 	return epoch, rows[o.from:o.to]
-}
-
-// between yields the results of of for a range of steps, for another goroutine.
-func (o order) between(step, end int) iter.Seq2[int, []int] {
-	return func(yield func(int, []int) bool) {
-		for ; step < end; step++ {
-			if !yield(o.of(step)) {
-				return
-			}
-		}
-	}
 }

@@ -66,7 +66,7 @@ func (m *Model) examination(p pixels) (*examination, error) {
 			e.verdicts[row] = verdict{class: damagedImage}
 		}
 	}
-	if m.group == nil || m.group.Size() == 1 {
+	if m.group.Size() == 1 {
 		return e, err
 	}
 	switch failed, groupErr := parallel.Any(m.group, err != nil); {
@@ -145,7 +145,7 @@ func (m *Model) batches(p pixels, program *model.Exec, size int, see func(first 
 			return err
 		}
 		flat, err := taken(outputs, min(size, images-rows[0]), m.numbers)
-		if err := errors.Join(err, m.confirm()); err != nil {
+		if err := errors.Join(err, m.check()); err != nil {
 			return err
 		}
 		if err := see(rows[0], flat); err != nil {
@@ -183,7 +183,7 @@ func (m *Model) ownBatches(images, size int) iter.Seq2[int, []int] {
 	return func(yield func(int, []int) bool) {
 		rows := make([]int, size)
 		for begin := 0; begin < images; begin += size {
-			if m.group != nil && begin/size%m.group.Size() != m.group.Rank() {
+			if begin/size%m.group.Size() != m.group.Rank() {
 				continue
 			}
 			for k := range rows {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
@@ -25,8 +24,6 @@ type Inference struct {
 	m         *Model
 	program   *model.Exec // pixels, plan → logits, and features of a plain ViT
 	attention *model.Exec // pixels, plan → attention of the last block; only for a plain ViT
-	checked   sync.Once
-	unlike    error // the weights lack variables of the model
 }
 
 // Output is what a model computes for one image. Mean and Class are nil except for a ViT of one input size.
@@ -113,9 +110,8 @@ func (in *Inference) call(program *model.Exec, images []*data.Image, see func(ou
 	if err != nil {
 		return err
 	}
-	in.checked.Do(func() { in.unlike = in.m.confirm() })
-	if in.unlike != nil {
-		return in.unlike
+	if err := in.m.check(); err != nil {
+		return err
 	}
 	flat, err := taken(outputs, len(images), in.m.numbers)
 	if err != nil {

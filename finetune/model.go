@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
@@ -53,8 +54,8 @@ type Model struct {
 	eval     *model.Exec
 	features *model.Exec      // of Embed, nil before its first call
 	encoder  position.Encoder // of the positions, once a graph has built it
-	group    engine.Group     // that shares evaluations during training; or nil
-	check    func() error     // of the weights, until confirm has seen which ones the model uses
+	group    engine.Group     // that shares evaluations during training
+	check    func() error     // of the weights, once a program has used them: see expectNoMore
 
 	tested struct { // by Run.Do, for Run.Page: the answers of the run's weights on its test images
 		on *data.Info
@@ -68,7 +69,8 @@ func newModel(backend compute.Backend, recipe Recipe, classes []string, seed int
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{Recipe: recipe, Classes: classes, Seed: seed, backend: backend, store: store}
+	m := &Model{Recipe: recipe, Classes: classes, Seed: seed, backend: backend, store: store, group: parallel.Alone{},
+		check: func() error { return nil }}
 	m.eval, err = m.logitsProgram()
 	return m, err
 }
@@ -144,14 +146,14 @@ func (m *Model) load(checkpoint *checkpoints.Checkpoint, omit func(variable stri
 	return nil
 }
 
-// expectNoMore makes confirm refuse network variables that are created from now on, except those that may be new:
-// weights of another version of this library could lack some, which would be drawn without notice.
+// expectNoMore makes check, at its first call, refuse network variables that were created from now on, except those that
+// may be new: weights of another version of this library could lack some, which would be drawn without notice.
 func (m *Model) expectNoMore(path string, mayBeNew func(path string) bool) {
 	loaded := map[string]bool{}
 	for v := range m.variables() {
 		loaded[v.Path()] = true
 	}
-	m.check = func() error {
+	m.check = sync.OnceValue(func() error {
 		mismatch := &checkpoints.MismatchError{Path: path}
 		for v := range m.variables() {
 			if !loaded[v.Path()] && !mayBeNew(below(v.Path())) {
@@ -163,17 +165,7 @@ func (m *Model) expectNoMore(path string, mayBeNew func(path string) bool) {
 		}
 		slices.Sort(mismatch.Missing)
 		return mismatch
-	}
-}
-
-// confirm checks, once the first program has run, the expectation of expectNoMore.
-func (m *Model) confirm() error {
-	if m.check == nil {
-		return nil
-	}
-	check := m.check
-	m.check = nil
-	return check()
+	})
 }
 
 // zeroHead creates a head that starts at zero, before the first program is compiled.

@@ -14,6 +14,7 @@ import (
 	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/figure"
@@ -47,7 +48,9 @@ func (r Recipe) ShowAugmentation(w io.Writer, backend compute.Backend, images da
 		grid[0] = append(grid[0], set.RGBA(k))
 	}
 	_, augment := r.Augment.SplitHostGraph(images)
-	program, err := NewExec(backend, func(inputs []*Node) *Node { return augment.Images(inputs[0], inputs[1:]) })
+	program, err := model.NewExec(backend, model.NewStore(), func(_ *model.Scope, inputs []*Node) *Node {
+		return augment.Images(inputs[0], inputs[1:])
+	})
 	if err != nil {
 		return err
 	}
@@ -65,8 +68,8 @@ func (r Recipe) ShowAugmentation(w io.Writer, backend compute.Backend, images da
 }
 
 // augmented returns the model's input for rows of a source in an epoch; set has these rows.
-func (r Recipe) augmented(program *Exec, images data.Dataset, set *data.InMemory, seed int64, epoch int, rows []int) (
-	[]float32, error) {
+func (r Recipe) augmented(program *model.Exec, images data.Dataset, set *data.InMemory, seed int64, epoch int,
+	rows []int) ([]float32, error) {
 	host, augment := r.augmentation(epoch).SplitHostGraph(images)
 	shown := set
 	if host != (data.Augment{}) {
@@ -77,14 +80,7 @@ func (r Recipe) augmented(program *Exec, images data.Dataset, set *data.InMemory
 			shown = &batch.InMemory
 		}
 	}
-	inputs := []any{shown.Tensor()}
-	for _, t := range augment.Plan(set, seed, epoch, 0, rows).Tensors() {
-		inputs = append(inputs, t)
-	}
-	outputs, err := program.Call(inputs...)
-	for _, t := range inputs {
-		_ = t.(*tensors.Tensor).FinalizeAll()
-	}
+	outputs, err := pixels{set: set}.call(program, augment.Plan(set, seed, epoch, 0, rows), shown, nil)
 	if err != nil {
 		return nil, err
 	}
