@@ -108,7 +108,7 @@ const (
 //
 //	which        of a run
 //	"", Start    the best, without any the last
-//	BestDir      the best; an error if the run has only others (the commands' "best" is "", run.Which)
+//	BestDir      the best; an error if the run has only others (the commands' "best" is "", run.Origin)
 //	LastDir      the last; an error if the run has only others
 //	Resume       the last, without an intact one the best
 //

@@ -40,8 +40,9 @@ func (o *opening) flags(f cli.Flags) {
 // open opens the backend and MODEL until done, and prints a description: architecture, size, position, weights with
 // their step, preprocessing.
 func (o *opening) open(c *cobra.Command, path string) (m *finetune.Model, done func()) {
-	local, b := run.Local(c, path), openBackend(o.backend, 0)
-	m = must.M1(finetune.OpenOptions{Weights: run.Which(o.checkpoint), Size: o.size, Files: o.files}.Open(b, local))
+	chosen, _ := run.Weights(c, path, o.checkpoint)
+	b := openBackend(o.backend, 0)
+	m = must.M1(finetune.OpenOptions{Size: o.size, Files: o.files}.Open(b, chosen))
 	cli.Field("model", "%s: %s, %d classes", path, run.Architecture(m.Recipe), len(m.Classes))
 	cli.Field("weights", "%s", m.Source)
 	cli.Field("images", "%s", run.Preprocessing(m))

@@ -3,17 +3,14 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"net"
 	"os"
-	"os/signal"
 	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/janpfeifer/must"
@@ -78,7 +75,7 @@ Memory of all requests, printed at startup; the heap grows by up to twice as muc
 		must.M(cli.Usage(s.Validate()))
 		m, done := s.open(c, args[0])
 		defer done()
-		return s.run(c.Context(), m)
+		return s.run(c, m)
 	}
 	return c
 }
@@ -113,13 +110,12 @@ func (s *serving) exposed() error {
 }
 
 // run serves until a signal.
-func (s *serving) run(ctx context.Context, m *finetune.Model) error {
+func (s *serving) run(c *cobra.Command, m *finetune.Model) error {
 	if s.features != "" {
 		s.Neighbours = must.M1(neighbours(s.features, m))
 	}
 	input := must.M1(m.PreprocessImage(&data.Image{Height: 1, Width: 1, Pixels: make([]uint8, 3)}))
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	ctx := cli.Interruptible(c)
 	listener, err := net.Listen("tcp", s.addr)
 	if err != nil {
 		return fmt.Errorf("--addr: %w", err)
@@ -135,11 +131,8 @@ func (s *serving) run(ctx context.Context, m *finetune.Model) error {
 		select {
 		case <-handler.Ready():
 			cli.Field("ready", "after %.1f s", time.Since(begin).Seconds())
-			<-ctx.Done()
 		case <-ctx.Done():
 		}
-		cli.Line("finishing the requests in flight; a second signal stops at once")
-		stop()
 	}()
 	return handler.Serve(listener)
 }

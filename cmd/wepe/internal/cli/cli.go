@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -210,38 +211,26 @@ func flagError(c *cobra.Command, err error) error {
 	if !errors.As(err, &unknown) {
 		return Usage(err)
 	}
-	var names, hints []string
-	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	word := "--" + unknown.GetSpecifiedName()
+	name, lists := unknown.GetSpecifiedName(), c.CommandPath()+" --help lists the flags"
 	if unknown.GetSpecifiedShortnames() != "" {
-		return Usagef("unknown flag -%s: %s --help lists the flags, which begin with --", unknown.GetSpecifiedName(),
-			c.CommandPath())
+		return Usagef("unknown flag -%s: %s, which begin with --", name, lists)
 	}
-	if name := renamed[unknown.GetSpecifiedName()]; slices.Contains(names, name) {
-		return Usagef("%s is now --%s", word, name)
+	if now := renamed[name]; c.Flags().Lookup(now) != nil {
+		return Usagef("--%s is now --%s", name, now)
 	}
-	flags := len(names)
-	for name := range strings.FieldsSeq(c.Annotations[settable]) {
-		if !slices.Contains(names[:flags], name) {
-			names = append(names, name)
-		}
-	}
+	shown := map[string]string{} // what stands for a name
 	if strings.Contains(c.Use, "MODEL") {
-		names = append(names, argument)
+		shown[argument] = argument
 	}
-	for _, name := range Similar(unknown.GetSpecifiedName(), names) {
-		switch {
-		case slices.Contains(names[flags:], name) && name != argument:
-			name = "--set " + name + "=X"
-		case name != argument:
-			name = "--" + name
-		}
-		hints = append(hints, name)
+	for key := range strings.FieldsSeq(c.Annotations[settable]) {
+		shown[key] = "--set " + key + "=X"
 	}
-	if hint := didYouMean(hints); hint != "" {
-		return Usagef("unknown flag %s: %s", word, hint)
+	c.Flags().VisitAll(func(f *pflag.Flag) { shown[f.Name] = "--" + f.Name })
+	hints := Similar(name, slices.Sorted(maps.Keys(shown)))
+	for i, hint := range hints {
+		hints[i] = cmp.Or(shown[hint], "--"+hint) // with a value
 	}
-	return Usagef("unknown flag %s: %s --help lists the flags", word, c.CommandPath())
+	return Usagef("unknown flag --%s: %s", name, cmp.Or(didYouMean(hints), lists))
 }
 
 // JSON prints one object.

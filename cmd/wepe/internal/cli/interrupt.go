@@ -22,8 +22,8 @@ type stopped struct{ syscall.Signal }
 // Error names the signal.
 func (s stopped) Error() string { return "stopped by signal: " + s.String() }
 
-// Interruptible returns a context that the first SIGINT, SIGTERM or SIGHUP cancels, for commands that save their state;
-// the second signal ends the process. Other commands end at the first.
+// Interruptible returns a context that the first SIGINT, SIGTERM or SIGHUP cancels, for commands that save their state
+// or finish requests; the second signal ends the process. Other commands end at the first.
 func Interruptible(c *cobra.Command) context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	c.Root().SetContext(ctx)
@@ -35,7 +35,7 @@ func Interruptible(c *cobra.Command) context.Context {
 	}
 	go func() {
 		first := (<-signals).(syscall.Signal)
-		what := "saving, then stopping"
+		what := "saving or answering what is in flight, then stopping"
 		if world != nil {
 			what = "all processes save and stop after this step"
 		}

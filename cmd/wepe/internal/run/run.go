@@ -250,7 +250,11 @@ func Weights(c *cobra.Command, path, weights string) (chosen, line string) {
 // them. A model that is no run has only one kind of weights, and no line.
 func Origin(c *cobra.Command, path, weights string) (chosen, line string) {
 	path = Local(c, path)
-	found, _ := must.M2(checkpoints.Find(path, Which(weights)))
+	which := weights
+	if which == checkpoints.BestDir {
+		which = "" // the last of a run without validation
+	}
+	found, _ := must.M2(checkpoints.Find(path, which))
 	if found == nil {
 		return path, ""
 	}
@@ -262,14 +266,6 @@ func Origin(c *cobra.Command, path, weights string) (chosen, line string) {
 		}
 	}
 	return path, line
-}
-
-// Which are the weights that --checkpoint names; the default, best, means the last of a run without validation.
-func Which(weights string) string {
-	if weights == checkpoints.BestDir {
-		return ""
-	}
-	return weights
 }
 
 // Architecture describes the network of a recipe in a line.
