@@ -71,55 +71,43 @@ func lastAttention(c vit.Config, weights *Node) *Node {
 
 // Batch computes images of the model's size in one call.
 func (in *Inference) Batch(images []*data.Image) ([]Output, error) {
+	flat, err := in.call(in.program, images)
+	if err != nil {
+		return nil, err
+	}
 	results := make([]Output, len(images))
-	err := in.call(in.program, images, func(outputs [][]float32) {
-		for i := range results {
-			for k, to := range []*[]float32{&results[i].Logits, &results[i].Mean, &results[i].Class}[:len(outputs)] {
-				n := len(outputs[k]) / len(images)
-				*to = outputs[k][i*n : (i+1)*n]
-			}
-			if in.m.Headless {
-				results[i].Logits = nil
-			}
+	for i := range results {
+		for k, to := range []*[]float32{&results[i].Logits, &results[i].Mean, &results[i].Class}[:len(flat)] {
+			n := len(flat[k]) / len(images)
+			*to = flat[k][i*n : (i+1)*n]
 		}
-	})
-	return results, err
+		if in.m.Headless {
+			results[i].Logits = nil
+		}
+	}
+	return results, nil
 }
 
 // Attention returns the attention of the last block to each patch [Rows·Cols] of one image, averaged over heads: from
 // the class token, or from the mean-pooled patch tokens in a model without one. It is [errors.ErrUnsupported] for an
 // architecture without attention maps.
-func (in *Inference) Attention(image *data.Image) (weights []float32, err error) {
+func (in *Inference) Attention(image *data.Image) ([]float32, error) {
 	if in.attention == nil {
 		return nil, fmt.Errorf("finetune: a model of architecture %q has no attention map: %w", in.m.Recipe.Architecture,
 			errors.ErrUnsupported)
 	}
-	err = in.call(in.attention, []*data.Image{image}, func(outputs [][]float32) { weights = outputs[0] })
-	return weights, err
+	flat, err := in.call(in.attention, []*data.Image{image})
+	if err != nil {
+		return nil, err
+	}
+	return flat[0], nil
 }
 
-// call runs a program on images and passes its outputs on, flat.
-func (in *Inference) call(program *model.Exec, images []*data.Image, see func(outputs [][]float32)) error {
-	set := in.m.setOf("images", images...)
-	rows := make([]int, len(images))
-	for i := range rows {
-		rows[i] = i
+// call runs a program on images and returns its outputs, flat.
+func (in *Inference) call(program *model.Exec, images []*data.Image) ([][]float32, error) {
+	flat, err := in.m.computed(images, program)
+	if err == nil && slices.ContainsFunc(flat[0], func(v float32) bool { return v != v }) {
+		err = errors.New("finetune: the outputs of the model are not finite: it diverged")
 	}
-	p := pixels{set: set, devices: in.m.devices}
-	outputs, err := p.call(program, in.m.evalAugment().Plan(set, 0, 0, 0, rows), set, nil)
-	if err != nil {
-		return err
-	}
-	if err := in.m.check(); err != nil {
-		return err
-	}
-	flat, err := taken(outputs, len(images), in.m.numbers)
-	if err != nil {
-		return err
-	}
-	if slices.ContainsFunc(flat[0], func(v float32) bool { return v != v }) {
-		return errors.New("finetune: the outputs of the model are not finite: it diverged")
-	}
-	see(flat)
-	return nil
+	return flat, err
 }

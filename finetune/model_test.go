@@ -154,10 +154,12 @@ func TestOpen_RefusesACheckpointThatLacksAVariable(t *testing.T) {
 		Omit: func(path string) bool { return path == lost }}
 	gomlxtest.Must(saver.Save(model.store, last.Step+1000, last.Meta))(t)
 	opened := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
-	_, err := opened.Evaluate(dataset(7, 2))
-	var mismatch *checkpoints.MismatchError
-	if !errors.As(err, &mismatch) || len(mismatch.Missing) != 1 || !strings.Contains(mismatch.Missing[0], lost) {
-		t.Errorf("evaluating gave %v, want a mismatch that names %s", err, lost)
+	for range 2 { // again: the first program has drawn it
+		_, err := opened.Evaluate(dataset(7, 2))
+		var mismatch *checkpoints.MismatchError
+		if !errors.As(err, &mismatch) || len(mismatch.Missing) != 1 || !strings.Contains(mismatch.Missing[0], lost) {
+			t.Errorf("evaluating gave %v, want a mismatch that names %s", err, lost)
+		}
 	}
 }
 

@@ -148,10 +148,19 @@ func (m *Model) outputs(batch []*data.Image, program *model.Exec) (rows [][]floa
 	for full := min(m.EvalBatch(), 1<<bits.Len(uint(n-1))); len(batch) < full; {
 		batch = append(batch, batch[0])
 	}
-	p := m.upload(m.setOf("images", batch...))
+	outputs, err := m.computed(batch, program)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Collect(slices.Chunk(outputs[0], len(outputs[0])/len(batch)))[:n], nil
+}
+
+// computed runs a program on images of the model's size, a batch of their own, and returns its outputs, flat.
+func (m *Model) computed(images []*data.Image, program *model.Exec) (flat [][]float32, err error) {
+	p := m.upload(m.setOf("images", images...))
 	defer p.finalize()
-	return rows, m.batches(p, program, len(batch), func(_ int, outputs [][]float32) error {
-		rows = slices.Collect(slices.Chunk(outputs[0], len(outputs[0])/len(batch)))[:n]
+	return flat, m.batches(p, program, len(images), func(_ int, outputs [][]float32) error {
+		flat = outputs
 		return nil
 	})
 }
