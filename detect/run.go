@@ -202,7 +202,7 @@ func newTask(run Run) (t *task, err error) {
 	t.trainer = engine.NewTrainer(engine.Training{
 		Task: t, Backend: run.Backend, Store: t.detector.store, Network: detectorScope, LossNames: r.Detector.lossNames(),
 		Job:       report.Job{Recipe: r.Name, Dataset: run.Dataset, Fraction: 1, Encoding: b.Position, Seed: run.Seed},
-		Optimizer: r.Optimizer, Trains: ofDetector,
+		Optimizer: r.Optimizer,
 		Factor:    func(variable string) float64 { return b.learningRateFactor(variable, r.Optimizer.LayerDecay) },
 		BatchSize: r.BatchSize, GradAccumSteps: 1, PerPass: run.Train.Len / r.BatchSize, Steps: r.Steps,
 		Interval: r.EvalEverySteps,

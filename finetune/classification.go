@@ -102,10 +102,6 @@ func newClassification(run Run) (*classification, error) {
 			return nil, err
 		}
 	}
-	trains, err := engine.Trains(r.frozen())
-	if err != nil {
-		return nil, err
-	}
 	perPass := images.Len() / r.BatchSize
 	steps, warmup, interval := r.schedule(perPass)
 	r.Optimizer.EMADecay = r.EMADecay
@@ -114,7 +110,7 @@ func newClassification(run Run) (*classification, error) {
 		Task: c, Backend: run.Backend, Store: m.store, Network: "/" + modelScope, LossNames: []string{""},
 		Job: report.Job{Recipe: r.Name, Dataset: run.Train.Describe().Name, Fraction: run.Fraction, Encoding: run.Label,
 			Seed: run.Seed},
-		Optimizer: r.Optimizer, Trains: trains, Devices: devices,
+		Optimizer: r.Optimizer, Freeze: r.frozen(), Devices: devices,
 		Factor:    func(variable string) float64 { return r.Optimizer.Factor(variable, r.Model.Depth) },
 		BatchSize: r.BatchSize, GradAccumSteps: r.GradAccumSteps, PerPass: perPass, Steps: steps, Interval: interval,
 		Group: run.Group, Dir: run.Dir, Description: run.Description, SaveEvery: run.SaveEvery, SaveSteps: run.SaveSteps,
@@ -211,13 +207,10 @@ func (c *classification) Load(checkpoint *checkpoints.Checkpoint) (of engine.Run
 		s.Recipe.Epochs, s.Recipe.Steps, s.Recipe.Patience = now.Epochs, now.Steps, now.Patience
 	}
 	c.state, c.resumed = s, int(checkpoint.Step)
-	return s.identity(), s.TrainState, c.model.load(checkpoint, c.stale)
-}
-
-// stale reports whether a variable of a checkpoint is not continued: what is zero between steps, and the averages in
-// which earlier versions kept the sums of matrices and adapters.
-func (c *classification) stale(variable string) bool {
-	return engine.Temporary(variable) || c.Recipe.EMADecay == 0 && strings.HasPrefix(variable, engine.AverageRoot+"/")
+	return s.identity(), s.TrainState, c.model.load(checkpoint, func(variable string) bool {
+		// In averages without a decay earlier versions kept the sums of matrices and adapters.
+		return c.Recipe.EMADecay == 0 && strings.HasPrefix(variable, engine.AverageRoot+"/")
+	})
 }
 
 // State implements Task.

@@ -75,7 +75,7 @@ func (t *Trainer) sum(losses []*tensors.Tensor) ([]*tensors.Tensor, error) {
 // accumulators returns the sums of gradients, by path.
 func accumulators(store *model.Store) (sums []*model.Variable) {
 	for v := range store.IterVariables() {
-		if Temporary(v.Path()) {
+		if temporary(v.Path()) {
 			sums = append(sums, v)
 		}
 	}

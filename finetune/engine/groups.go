@@ -97,13 +97,10 @@ func Frozen(freeze string) (frozen []string, err error) {
 	return frozen, nil
 }
 
-// Trains returns which variables are trained if those of some groups are not, see Frozen.
-func Trains(freeze string) (trains func(variable string) bool, err error) {
-	frozen, err := Frozen(freeze)
-	return func(variable string) bool {
-		group, _ := groupOf(variable)
-		return !slices.Contains(frozen, group)
-	}, err
+// trains reports whether a variable is of a group that is trained.
+func (t *Trainer) trains(variable string) bool {
+	group, _ := groupOf(variable)
+	return !slices.Contains(t.frozen, group)
 }
 
 // describeGroups logs how each group of the network's variables is trained, once they exist, unless all are trained
@@ -123,7 +120,7 @@ func (t *Trainer) describeGroups() {
 			variables++
 			numbers += v.Shape().Size()
 			factor := Optimizer{LearningRates: o.LearningRates}.Factor(v.Path(), 0)
-			if alike = alike && factor == 1 && t.Trains(v.Path()); factor == 0 || !t.Trains(v.Path()) {
+			if alike = alike && factor == 1 && t.trains(v.Path()); factor == 0 || !t.trains(v.Path()) {
 				continue
 			}
 			how = fmt.Sprintf("×%g", factor)
@@ -151,5 +148,5 @@ const (
 	accumulatorRoot = "/accumulated"            // sums of gradients within one optimizer step
 )
 
-// Temporary reports whether a variable need not be saved, because it is zero between steps.
-func Temporary(variable string) bool { return strings.HasPrefix(variable, accumulatorRoot+"/") }
+// temporary reports whether a variable need not be saved, because it is zero between steps.
+func temporary(variable string) bool { return strings.HasPrefix(variable, accumulatorRoot+"/") }

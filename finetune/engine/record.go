@@ -139,7 +139,7 @@ func (t *Trainer) save(kind string) error {
 	row := report.Result{Command: course.Command}
 	row.Stamp(time.Now())
 	course.Command = row.Command
-	saver := checkpoints.Saver{Dir: filepath.Join(t.Dir, kind), Omit: Temporary}
+	saver := checkpoints.Saver{Dir: filepath.Join(t.Dir, kind), Omit: temporary}
 	path, err := saver.Save(t.Store, int64(t.step), t.Task.State(course))
 	if err != nil && path != "" { // the checkpoint is complete
 		t.Logger.Warn("checkpoint saved", "path", path, "error", err)

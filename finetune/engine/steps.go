@@ -95,7 +95,7 @@ func (t *Trainer) sumsProgram() (*model.Exec, error) {
 // trainable returns the trained variables that a graph has used so far, by path.
 func (t *Trainer) trainable(scope *model.Scope, g *Graph) (vars []*model.Variable) {
 	for v := range scope.Store().IterVariables() {
-		if v.Trainable && v.InUseByGraph(g) && t.Trains(v.Path()) {
+		if v.Trainable && v.InUseByGraph(g) && t.trains(v.Path()) {
 			vars = append(vars, v)
 		}
 	}

@@ -56,7 +56,7 @@ type Training struct {
 	Optimizer      Optimizer                     // complete
 	Factor         func(variable string) float64 // of the learning rate of a variable, by its path
 	Devices        parallel.Devices              // that share each micro-batch
-	Trains         func(variable string) bool    // whether a variable is trained
+	Freeze         string                        // groups that are not trained, valid for Frozen
 	BatchSize      int                           // images of an optimizer step
 	GradAccumSteps int                           // micro-batches of an optimizer step
 	PerPass        int                           // optimizer steps of an epoch
@@ -77,6 +77,7 @@ type Training struct {
 type Trainer struct {
 	Training
 	collect, apply  *model.Exec // in a group apply takes the sums of all processes
+	frozen          []string
 	step, startStep int
 	course          TrainState
 	sent            []float32         // gradients and losses of a group, reused in the next step
@@ -96,5 +97,6 @@ func NewTrainer(t Training) *Trainer {
 		t.Logger = slog.New(slog.DiscardHandler)
 	}
 	t.SaveEvery = cmp.Or(t.SaveEvery, 5*time.Minute)
-	return &Trainer{Training: t, course: TrainState{Best: -1}, started: time.Now(), saved: time.Now()}
+	frozen, _ := Frozen(t.Freeze)
+	return &Trainer{Training: t, frozen: frozen, course: TrainState{Best: -1}, started: time.Now(), saved: time.Now()}
 }
