@@ -73,37 +73,6 @@ func testOpenLoadsTheRequestedWeights(t *testing.T) {
 	refused(t, "a run without best weights", err, `has no "best" checkpoint`)
 }
 
-func TestExport_OpensAsTheRun(t *testing.T) {
-	gomlxtest.OnGo(t)
-	recipe := everything()
-	recipe.Model.Width, recipe.Model.MLPDim = 16, 0 // sizes that JAX's and timm's files allow to infer
-	recipe.Model.Heads, recipe.Model.PatchSize, recipe.Model.Position = 2, 2, "learned"
-	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Seed: 5, Train: dataset(47, 1), Dir: t.TempDir()}
-	done(t, run)
-	m := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
-	if m.Seed != 5 {
-		t.Errorf("seed %d, want 5", m.Seed)
-	}
-	set := dataset(7, 9)
-	want := gomlxtest.Must(m.logitsOf(set))(t)
-	for _, format := range []string{"hf", "timm", "native"} {
-		dir := filepath.Join(t.TempDir(), format)
-		gomlxtest.Must(m.Export(dir, checkpoints.ExportOptions{Format: format}))(t)
-		opened := gomlxtest.Must(Open(run.Backend, dir))(t)
-		if !slices.Equal(opened.Classes, set.Classes) {
-			t.Errorf("%s: classes %q", format, opened.Classes)
-		}
-		nearLogits(t, format, gomlxtest.Must(opened.logitsOf(set))(t), want)
-		if format == "native" {
-			larger := gomlxtest.Must(OpenOptions{Size: [2]int{8, 6}}.Open(run.Backend, dir))(t)
-			same := gomlxtest.Must(OpenOptions{Size: [2]int{8, 6}}.Open(run.Backend, run.Dir))(t)
-			nearLogits(t, "at another size", gomlxtest.Must(larger.logitsOf(set))(t), gomlxtest.Must(same.logitsOf(set))(t))
-		}
-	}
-	_, err := Open(run.Backend, filepath.Join(t.TempDir(), "nothing"))
-	refused(t, "a path of nothing", err, "nothing")
-}
-
 // Logits of ONNX Runtime are the run's, in a program that has it; what needs weights is refused.
 func TestExport_OfONNXOpensAsTheRun(t *testing.T) {
 	gomlxtest.OnGo(t)

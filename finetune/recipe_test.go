@@ -68,7 +68,8 @@ func TestSet_RefusesInOneLineThatHasTheSetting(t *testing.T) {
 		"model.epsilon": "Model.Epsilon=0", "optimizer.beta1": `optimizer={"beta1":0}`,
 		"optimizer.beta2": "OPTIMIZER.BETA2=0", "eval_every_epochs": "eval_every_epochs=0",
 		"eval_every_steps": "steps=9;eval_every_steps=0", "grad_accum_steps": "grad_accum_steps=0",
-		"eval_batch_size": "eval_batch_size=0"} {
+		"eval_batch_size": "eval_batch_size=0", "optimizer.momentum": "optimizer.name=sgd;optimizer.momentum=0",
+		"augment.mix_prob": "augment.mix_prob=0"} {
 		_, err := tiny().Set(settings)
 		refused(t, settings, err, "finetune: "+name+" = 0")
 	}

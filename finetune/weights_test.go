@@ -40,44 +40,32 @@ func bestOf(t *testing.T, run Run) (best report.Eval, all []report.Eval) {
 	return best, all
 }
 
+// The row, the returned model and the opened one have the best weights, or the last on request or without validation;
+// so has a run that is finished already.
 func TestRun_EvaluatesTheWeightsThatOpenLoads(t *testing.T) {
 	gomlxtest.OnGo(t)
-	for _, settings := range []string{"", "ema_decay=0.4"} {
-		run := overfits(t, settings)
+	best, last, unheld := overfits(t, "ema_decay=0.4"), overfits(t, "ema_decay=0.4"), overfits(t, "val_fraction=-1")
+	last.Weights, unheld.Validation = checkpoints.LastDir, nil
+	for i, run := range []Run{best, last, unheld} {
 		m, row := done(t, run)
-		best, all := bestOf(t, run)
-		if best.Step == all[len(all)-1].Step {
-			t.Fatal("the best evaluation is the last: nothing to tell apart")
-		}
-		if want := (report.Weights{Name: "best", Step: best.Step}); row.Weights != want || row.Validation != best.Metrics {
-			t.Errorf("%q: weights %v with %v, want %v with %v", settings, row.Weights, row.Validation, want, best.Metrics)
-		}
-		opened := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
-		for name, model := range map[string]*Model{"returned": m, "opened": opened} {
-			if got := gomlxtest.Must(model.Evaluate(run.Test))(t); got != row.Test {
-				t.Errorf("%q: the %s model has %v, the row %v", settings, name, got, row.Test)
+		want, opening := report.Weights{Name: "last", Step: 27}, OpenOptions{Weights: checkpoints.LastDir}
+		if i == 0 {
+			first, all := bestOf(t, run)
+			if first.Step == all[len(all)-1].Step {
+				t.Fatal("the best evaluation is the last: nothing to tell apart")
+			}
+			if want, opening = (report.Weights{Name: "best", Step: first.Step}), (OpenOptions{}); row.Validation != first.Metrics {
+				t.Errorf("validation %v, want %v", row.Validation, first.Metrics)
 			}
 		}
-		again, recorded := done(t, run) // already finished
-		if got := gomlxtest.Must(again.Evaluate(run.Test))(t); got != row.Test || recorded.Weights != row.Weights {
-			t.Errorf("done before: %v with weights %v, want %v with %v", got, recorded.Weights, row.Test, row.Weights)
+		again, recorded := done(t, run)
+		if row.Weights != want || recorded.Weights != want {
+			t.Errorf("weights %v, again %v, want %v", row.Weights, recorded.Weights, want)
 		}
-	}
-}
-
-func TestRun_EvaluatesTheLastWeightsOnRequestOrWithoutValidation(t *testing.T) {
-	gomlxtest.OnGo(t)
-	asked, nothing := overfits(t, "ema_decay=0.4"), overfits(t, "val_fraction=-1")
-	asked.Weights, nothing.Validation = "last", nil
-	for _, run := range []Run{asked, nothing} {
-		m, row := done(t, run)
-		if want := (report.Weights{Name: "last", Step: 27}); row.Weights != want {
-			t.Errorf("weights %v, want %v", row.Weights, want)
-		}
-		opened := gomlxtest.Must(OpenOptions{Weights: checkpoints.LastDir}.Open(run.Backend, run.Dir))(t)
-		for _, model := range []*Model{m, opened} {
+		opened := gomlxtest.Must(opening.Open(run.Backend, run.Dir))(t)
+		for name, model := range map[string]*Model{"returned": m, "opened": opened, "again": again} {
 			if got := gomlxtest.Must(model.Evaluate(run.Test))(t); got != row.Test {
-				t.Errorf("%s: %+v, the row has %+v", model.Source, got, row.Test)
+				t.Errorf("%v: the %s model has %v, the row %v", want, name, got, row.Test)
 			}
 		}
 	}
@@ -145,24 +133,6 @@ func TestExtend_TrainsMoreEpochsOrSteps(t *testing.T) {
 	}
 }
 
-func TestRun_WithoutItsRowsIsEvaluatedAgainOnce(t *testing.T) {
-	gomlxtest.OnGo(t)
-	run := tinyRun(t, "epochs=1", 18)
-	run.Test, run.Dir = dataset(29, 2), t.TempDir()
-	_, row := done(t, run)
-	gomlxtest.NoError(t, os.Remove(filepath.Join(run.Dir, engine.RowsFile)))
-	for i := range 2 {
-		m, again := done(t, run)
-		rows := gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, engine.RowsFile)))(t)
-		if again.Test != row.Test || again.Test.Images != 29 || len(rows.Results) != 1 {
-			t.Errorf("%+v in %d rows, want %+v in one", again.Test, len(rows.Results), row.Test)
-		}
-		if kept := m.tested.by; i == 0 && (kept == nil || kept.metrics() != row.Test) {
-			t.Error("the page of the run would evaluate its images again")
-		}
-	}
-}
-
 // Small validation splits tie often: of 23 images there are 24 accuracies.
 func TestRecord_OfEqualAccuraciesTheLowerLossIsBest(t *testing.T) {
 	gomlxtest.OnGo(t)
@@ -188,12 +158,13 @@ func TestRecord_OfEqualAccuraciesTheLowerLossIsBest(t *testing.T) {
 	}
 }
 
-// A finished run whose picture is gone draws it again; what a killed process left unfinished goes.
+// A finished run whose picture is gone draws it again, one whose rows are gone is evaluated again, once; what a killed
+// process left unfinished goes.
 func TestRun_RepeatedCompletesItsDirectory(t *testing.T) {
 	gomlxtest.OnGo(t)
-	run := tinyRun(t, "epochs=1", 30)
-	run.Dir, run.Description = t.TempDir(), map[string]int{"seed": 7}
-	done(t, run)
+	run := tinyRun(t, "epochs=1", 18)
+	run.Test, run.Dir, run.Description = dataset(29, 2), t.TempDir(), map[string]int{"seed": 7}
+	_, row := done(t, run)
 	curves, unfinished := filepath.Join(run.Dir, "curves.png"), filepath.Join(run.Dir, "curves.png.tmp-17")
 	gomlxtest.NoError(t, errors.Join(os.Remove(curves), os.WriteFile(unfinished, nil, 0o600)))
 	done(t, run)
@@ -206,5 +177,16 @@ func TestRun_RepeatedCompletesItsDirectory(t *testing.T) {
 	described := gomlxtest.Must(os.ReadFile(filepath.Join(run.Dir, engine.DescriptionFile)))(t)
 	if !slices.Equal(strings.Fields(string(described)), []string{"{", `"seed":`, "7", "}"}) {
 		t.Errorf("described as %s", described)
+	}
+	gomlxtest.NoError(t, os.Remove(filepath.Join(run.Dir, engine.RowsFile)))
+	for i := range 2 {
+		m, again := done(t, run)
+		rows := gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, engine.RowsFile)))(t)
+		if again.Test != row.Test || again.Test.Images != 29 || len(rows.Results) != 1 {
+			t.Errorf("%+v in %d rows, want %+v in one", again.Test, len(rows.Results), row.Test)
+		}
+		if kept := m.tested.by; i == 0 && (kept == nil || kept.metrics() != row.Test) {
+			t.Error("the page of the run would evaluate its images again")
+		}
 	}
 }

@@ -165,12 +165,8 @@ var usage = map[string][]string{
 	"position none, learned": {"compare --positions none,learned --set wepe_alpha_scale=0.9"},
 	"position wepe-v":        {"train --set wepe_beta_pos=0.02"},
 	"val_fraction":           {"train --set val_fraction=0", "detect train --set val_fraction=0.3"},
-	"optimizer.momentum":     {"train --set optimizer.name=sgd --set optimizer.momentum=0"},
-	"mixup_alpha":            {"train --set augment.mixup_alpha=1 --set augment.mix_prob=0"},
-	"foo":                    {"train --set freeze=foo"}, "policy": {"train --set augment.policy=rand"},
-	"mixup_switch_epoch":          {"train --set late_mixup_alpha=0.3"},
-	"augment.random_erasing_prob": {"train --set augment.erase_noise=true"},
-	"interpolation":               {"train --set interpolation=bicubic"},
+	"mixup_switch_epoch":     {"train --set late_mixup_alpha=0.3"},
+	"interpolation":          {"train --set interpolation=bicubic"},
 }
 
 func TestUsage_IsRefusedInOneLineThatNamesTheFlag(t *testing.T) {
