@@ -3,6 +3,7 @@
 package finetune
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -62,10 +63,7 @@ func (m *Model) EmbedEach(n int, name func(i int) string, read func(i int) (*dat
 
 // prepareFeatures compiles the program of the features.
 func (m *Model) prepareFeatures() (err error) {
-	if err := m.Recipe.plainViT("gives features"); err != nil {
-		return err
-	}
-	if err := m.Recipe.oneSize("Embed"); err != nil {
+	if err := cmp.Or(m.Recipe.plainViT("gives features"), m.Recipe.oneSize("Embed")); err != nil {
 		return err
 	}
 	if m.features == nil {

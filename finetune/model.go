@@ -3,6 +3,7 @@
 package finetune
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -300,10 +301,7 @@ func (m *Model) Reinitialized(settings string) (*Model, error) {
 // types, rounded differently.
 func (m *Model) Activations(set data.Dataset, images int, choose func(*vit.Trace) []*Node,
 	see func(first int, values [][]float32) error) error {
-	if err := m.Recipe.plainViT("shows what happens inside"); err != nil {
-		return err
-	}
-	if err := m.Recipe.oneSize("inspection"); err != nil {
+	if err := cmp.Or(m.Recipe.plainViT("shows what happens inside"), m.Recipe.oneSize("inspection")); err != nil {
 		return err
 	}
 	program, err := m.traced(true, func(trace *vit.Trace) []*Node {

@@ -305,6 +305,11 @@ func TestEvaluate_ResizesAsTraining(t *testing.T) {
 	if !slices.EqualFunc(got, want, slices.Equal) {
 		t.Errorf("logits %v, want those of the images resized before, %v", got, want)
 	}
+	inference := gomlxtest.Must(m.Inference())(t)
+	for row := range small.Labels {
+		out := gomlxtest.Must(inference.Batch([]*data.Image{gomlxtest.Must(small.Image(t.Context(), row))(t)}))(t)
+		nearLogits(t, "inference", [][]float32{out[0].Logits}, want[row:row+1])
+	}
 }
 
 // The expected classes are from each file alone.

@@ -28,10 +28,7 @@ const (
 // ShowAugmentation writes an image grid as PNG: the first eight images of a dataset, one per column, and below them a
 // row with their augmentation in each of five epochs. Mixing is among these eight.
 func (r Recipe) ShowAugmentation(w io.Writer, backend compute.Backend, images data.Dataset, seed int64) error {
-	if err := r.oneSize("an image of the augmentation"); err != nil {
-		return err
-	}
-	if err := r.Augment.Validate(); err != nil {
+	if err := cmp.Or(r.oneSize("an image of the augmentation"), r.Augment.Validate()); err != nil {
 		return err
 	}
 	rows := make([]int, min(shownImages, images.Len()))
