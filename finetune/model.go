@@ -147,7 +147,7 @@ func (m *Model) load(checkpoint *checkpoints.Checkpoint, omit func(variable stri
 	return nil
 }
 
-// expectNoMore makes check, at its first call, refuse network variables that were created from now on, except those that
+// expectNoMore makes check, at its first call, refuse network variables that are created from now on, except those that
 // may be new: weights of another version of this library could lack some, which would be drawn without notice.
 func (m *Model) expectNoMore(path string, mayBeNew func(path string) bool) {
 	loaded := map[string]bool{}

@@ -133,7 +133,8 @@ func TestPredict_IsSortedAndRefusesAModelThatDiverged(t *testing.T) {
 	m := trained(t)
 	file := pngFile(t, thumbnail(dataset(1, 4), 0))
 	got := gomlxtest.Must(m.predictOne(file, 99))(t)
-	if len(got) != 7 || !slices.IsSortedFunc(got, func(a, b Class) int { return cmp.Compare(b.Probability, a.Probability) }) {
+	falling := func(a, b Class) int { return cmp.Compare(b.Probability, a.Probability) }
+	if len(got) != 7 || !slices.IsSortedFunc(got, falling) {
 		t.Errorf("answers %v", got)
 	}
 	if top, err := m.predictOne(file, 2); err != nil || !slices.Equal(top, got[:2]) {

@@ -54,7 +54,8 @@ func TestRun_EvaluatesTheWeightsThatOpenLoads(t *testing.T) {
 			if first.Step == all[len(all)-1].Step {
 				t.Fatal("the best evaluation is the last: nothing to tell apart")
 			}
-			if want, opening = (report.Weights{Name: "best", Step: first.Step}), (OpenOptions{}); row.Validation != first.Metrics {
+			want, opening = report.Weights{Name: "best", Step: first.Step}, OpenOptions{}
+			if row.Validation != first.Metrics {
 				t.Errorf("validation %v, want %v", row.Validation, first.Metrics)
 			}
 		}
