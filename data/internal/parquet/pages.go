@@ -4,13 +4,16 @@ package parquet
 
 import (
 	"bytes"
+	"cmp"
+	"compress/gzip"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
-	"os"
-	"slices"
 
+	"github.com/klauspost/compress/snappy"
+	"github.com/klauspost/compress/zstd"
 	pq "github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
@@ -18,262 +21,237 @@ import (
 	"github.com/wepe-go/wepe/internal/disk"
 )
 
+// The library decompresses all of a page, whatever size its header declares, and allocates what the header and the
+// page's first bytes declare: one wrong byte can take gigabytes, from which no recover helps. So pages are found,
+// checked and unpacked here, and the library decodes a file in memory that contains only the page of a row and its
+// dictionary.
+
 const (
 	maxHeader = 1 << 20 // bytes of a page's header
 	maxPage   = 1 << 29 // bytes of a page
 	maxValues = 1 << 22 // of a page
 
-	// The library allocates the size that a header declares for an uncompressed page. Image files hardly compress, and
-	// labels are small: a larger page that declares a much larger size than its bytes is refused.
+	// Image files hardly compress, and labels are small: a larger page that declares a much larger size than its bytes is
+	// refused.
 	maxUnproved = 4 << 20
 	maxRatio    = 16
 
 	magic = "PAR1"
 )
 
-// footerOf returns the footer of a file with only one row group of another file, without statistics, which are images
-// too.
-func footerOf(meta *format.FileMetaData, group int) ([]byte, error) {
-	alone := meta.RowGroups[group]
-	alone.Ordinal, alone.Columns = 0, slices.Clone(alone.Columns)
-	for c := range alone.Columns {
-		m := &alone.Columns[c].MetaData
-		*m = format.ColumnMetaData{Type: m.Type, Encoding: m.Encoding, PathInSchema: m.PathInSchema, Codec: m.Codec,
-			NumValues: m.NumValues, TotalUncompressedSize: m.TotalUncompressedSize,
-			TotalCompressedSize: m.TotalCompressedSize, DataPageOffset: m.DataPageOffset,
-			DictionaryPageOffset: m.DictionaryPageOffset}
-	}
-	footer, err := thrift.Marshal(new(thrift.CompactProtocol), format.FileMetaData{Version: meta.Version,
-		Schema: meta.Schema, NumRows: alone.NumRows, RowGroups: []format.RowGroup{alone}})
-	return append(binary.LittleEndian.AppendUint32(footer, uint32(len(footer))), magic...), err
+// fileOptions skip what is not read. A schema takes tens of kilobytes and most of the time.
+var fileOptions = []pq.FileOption{pq.SkipPageIndex(true), pq.SkipBloomFilters(true),
+	pq.FileSchema(pq.NewSchema("", pq.Group{}))}
+
+// chunk is a column of a row group.
+type chunk struct {
+	file    io.ReaderAt
+	schema  []format.SchemaElement // of the file
+	column  int                    // among columns
+	columns int
+	codec   format.CompressionCodec
+	at, end int64 // bytes of its pages
 }
 
-// withFooter is a file with a replaced footer.
-type withFooter struct {
-	file   io.ReaderAt
-	size   int64
-	footer []byte
-}
-
-// ReadAt implements io.ReaderAt.
-func (f withFooter) ReadAt(p []byte, at int64) (n int, err error) {
-	if at < f.size {
-		if n, err = f.file.ReadAt(p[:min(int64(len(p)), f.size-at)], at); err != nil || n == len(p) {
-			return n, err
-		}
-	}
-	if n += copy(p[n:], f.footer[min(int64(len(f.footer)), at+int64(n)-f.size):]); n < len(p) {
-		err = io.EOF
-	}
-	return n, err
-}
-
-// findPages lists the pages of a column chunk of a row group by their headers, in the form of a file's page index, from
-// byte 1 on. Headers are checked against the file before they are used.
-func findPages(chunk *pq.FileColumnChunk, group int, file io.ReaderAt, size int64) (pages []byte, err error) {
-	meta := chunk.File().Metadata().RowGroups[group].Columns[chunk.Column()].MetaData
-	at := meta.DataPageOffset
-	if dictionary := meta.DictionaryPageOffset; dictionary > 0 {
+// chunkOf returns a column of a row group of a file.
+func chunkOf(file io.ReaderAt, size int64, meta *format.FileMetaData, group, column int) (chunk, error) {
+	columns := meta.RowGroups[group].Columns
+	m := &columns[column].MetaData
+	at := m.DataPageOffset
+	if dictionary := m.DictionaryPageOffset; dictionary > 0 {
 		at = dictionary
 	}
-	end := at + meta.TotalCompressedSize
-	if at < 4 || meta.DataPageOffset < at || end < meta.DataPageOffset || end > size {
-		return nil, errors.New("its pages are not within the file: it is truncated or damaged")
+	end := at + m.TotalCompressedSize
+	if at < int64(len(magic)) || m.DataPageOffset < at || end < m.DataPageOffset || end > size {
+		return chunk{}, errors.New("its pages are not within the file: it is truncated or damaged")
 	}
-	var index format.OffsetIndex
-	for row := int64(0); at < end; {
-		header, length, err := pageHeader(file, at, end)
+	return chunk{file, meta.Schema, column, len(columns), m.Codec, at, end}, nil
+}
+
+// page is the header of a page.
+type page struct {
+	format.PageHeader
+	content int64 // where its content begins
+	rows    int64 // 0 for a dictionary
+}
+
+// page reads the header of a page, and checks it before anything in it is used.
+func (c chunk) page(at int64) (p page, err error) {
+	for room := int64(256); ; room *= 8 { // most headers are shorter
+		raw := make([]byte, min(room, c.end-at))
+		if _, err := c.file.ReadAt(raw, at); err != nil {
+			return p, disk.Damage(err)
+		}
+		n, err := structLength(raw)
+		if err != nil && room < maxHeader {
+			continue
+		}
+		if err == nil {
+			err = thrift.Unmarshal(new(thrift.CompactProtocol), raw[:n], &p.PageHeader)
+		}
+		if err != nil {
+			return p, fmt.Errorf("no header of a page at byte %d: %w", at, err)
+		}
+		p.content = at + int64(n)
+		break
+	}
+	packed, size := p.CompressedPageSize, p.UncompressedPageSize
+	if min(packed, size) < 0 || max(packed, size) > maxPage || p.content+int64(packed) > c.end {
+		return p, fmt.Errorf("a page of %d and %d bytes at byte %d: the file is truncated or damaged", packed, size, at)
+	}
+	v0, v1, v2 := p.DictionaryPageHeader.V.NumValues, p.DataPageHeader.V.NumValues, p.DataPageHeaderV2.V.NumValues
+	if min(v0, v1, v2) < 0 || max(v0, v1, v2) > maxValues {
+		return p, fmt.Errorf("a page of %d values at byte %d, want 0 to %d", cmp.Or(v0, v1, v2), at, maxValues)
+	}
+	if p.DictionaryPageHeader.Valid && p.Type != format.DictionaryPage { // which the library reads as both
+		return p, fmt.Errorf("the page of type %s at byte %d has the header of a dictionary", p.Type, at)
+	}
+	p.rows = int64(map[format.PageType]int32{format.DataPage: v1, format.DataPageV2: v2}[p.Type])
+	return p, nil
+}
+
+// pages are where the pages of a chunk begin.
+type pages struct {
+	dictionary int64 // 0 for none
+	data       []struct {
+		at, row int64 // row is the first
+	}
+}
+
+// pages finds the pages by their headers.
+func (c chunk) pages() (found pages, err error) {
+	row := int64(0)
+	for at := c.at; at < c.end; {
+		p, err := c.page(at)
+		if err != nil {
+			return found, err
+		}
+		if p.Type == format.DictionaryPage {
+			found.dictionary = at
+		} else if p.rows > 0 {
+			found.data = append(found.data, struct{ at, row int64 }{at, row})
+		}
+		row += p.rows
+		at = p.content + int64(p.CompressedPageSize)
+	}
+	return found, nil
+}
+
+// read returns the values of a page from one on. dictionary is where that of the page is, 0 for none.
+func (c chunk) read(dictionary, at, first int64) (pq.Page, error) {
+	file, columns := []byte(magic), make([]format.ColumnChunk, c.columns)
+	meta, rows := &columns[c.column].MetaData, int64(0)
+	for _, part := range []struct {
+		at int64
+		to *int64
+	}{{dictionary, &meta.DictionaryPageOffset}, {at, &meta.DataPageOffset}} {
+		if part.at == 0 {
+			continue
+		}
+		p, content, err := c.unpacked(part.at)
 		if err != nil {
 			return nil, err
 		}
-		next := at + length + int64(header.CompressedPageSize)
-		if header.CompressedPageSize < 0 || next > end || header.UncompressedPageSize < 0 ||
-			max(header.CompressedPageSize, header.UncompressedPageSize) > maxPage {
-			return nil, fmt.Errorf("a page of %d and %d bytes at byte %d: the file is truncated or damaged",
-				header.CompressedPageSize, header.UncompressedPageSize, at)
-		}
-		dictionary, v2 := header.DictionaryPageHeader, header.DataPageHeaderV2.V
-		values, rows := dictionary.V.NumValues, int32(0)
-		switch header.Type {
-		case format.DataPage:
-			values, rows = header.DataPageHeader.V.NumValues, header.DataPageHeader.V.NumValues
-		case format.DataPageV2:
-			values, rows = v2.NumValues, v2.NumValues
-		}
-		if values < 0 || values > maxValues || v2.NumNulls < 0 {
-			return nil, fmt.Errorf("the page of %d values at byte %d has %d nulls, want 0 to %d values", values, at, v2.NumNulls,
-				maxValues)
-		}
-		if dictionary.Valid && header.Type != format.DictionaryPage { // which the library reads as both
-			return nil, fmt.Errorf("the page of type %s at byte %d has the header of a dictionary", header.Type, at)
-		}
-		index.PageLocations = append(index.PageLocations, format.PageLocation{Offset: at,
-			CompressedPageSize: int32(next - at), FirstRowIndex: row})
-		row += int64(rows)
-		at = next
+		p.CompressedPageSize, p.UncompressedPageSize, p.CRC = int32(len(content)), int32(len(content)), 0
+		*part.to, rows = int64(len(file)), p.rows
+		file = append(append(file, marshalled(p.PageHeader)...), content...)
 	}
-	encoded, err := thrift.Marshal(new(thrift.CompactProtocol), index)
-	return append([]byte{0}, encoded...), err // 0 is an invalid offset of an index
-}
-
-// usePages gives a chunk the result of findPages, so that seeking a row reads only its page.
-func usePages(chunk *pq.FileColumnChunk, group int, pages []byte) error {
-	column := &chunk.File().Metadata().RowGroups[group].Columns[chunk.Column()]
-	column.OffsetIndexOffset, column.OffsetIndexLength = 1, int32(len(pages)-1)
-	_, err := chunk.OffsetIndexFrom(bytes.NewReader(pages))
-	return err
-}
-
-// pageHeader reads the header of a page, and returns its length.
-func pageHeader(file io.ReaderAt, at, end int64) (header format.PageHeader, length int64, err error) {
-	for room := int64(256); ; room *= 8 { // most headers are shorter
-		raw := make([]byte, min(room, end-at))
-		if _, err := file.ReadAt(raw, at); err != nil {
-			return header, 0, disk.Damage(err)
-		}
-		n, err := structLength(raw)
-		switch {
-		case err == nil:
-			return header, int64(n), thrift.Unmarshal(new(thrift.CompactProtocol), raw[:n], &header)
-		case room >= maxHeader:
-			return header, 0, fmt.Errorf("no header of a page at byte %d: %w", at, err)
-		}
-	}
-}
-
-// checkFooter returns the size of a Parquet file whose footer can be read without allocating more memory than the file
-// has bytes.
-func checkFooter(file *os.File) (size int64, err error) {
-	info, err := file.Stat()
+	meta.NumValues, meta.TotalCompressedSize = rows, int64(len(file)-len(magic))
+	footer := marshalled(format.FileMetaData{Version: 1, Schema: c.schema, NumRows: rows,
+		RowGroups: []format.RowGroup{{NumRows: rows, Columns: columns}}})
+	file = append(binary.LittleEndian.AppendUint32(append(file, footer...), uint32(len(footer))), magic...)
+	p, err := pq.OpenFile(bytes.NewReader(file), int64(len(file)), fileOptions...)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	const tail = 8
-	size = info.Size()
-	raw := make([]byte, tail)
-	if size < int64(len(magic)+tail) {
-		return 0, errors.New("not a Parquet file")
+	pages := p.RowGroups()[0].ColumnChunks()[c.column].Pages()
+	defer pages.Close()
+	if err := pages.SeekToRow(first); err != nil {
+		return nil, err
 	}
-	if _, err := file.ReadAt(raw, size-tail); err != nil {
-		return 0, err
-	}
-	length := int64(binary.LittleEndian.Uint32(raw))
-	if string(raw[4:]) != magic || length > size-tail-int64(len(magic)) {
-		return 0, errors.New("not a Parquet file, or truncated")
-	}
-	raw = make([]byte, length)
-	if _, err := file.ReadAt(raw, size-tail-length); err != nil {
-		return 0, err
-	}
-	if _, err := structLength(raw); err != nil {
-		return 0, fmt.Errorf("the footer is damaged: %w", err)
-	}
-	return size, nil
+	page, err := pages.ReadPage()
+	return page, disk.Damage(err)
 }
 
-var (
-	errShort = errors.New("it is truncated")
-	errWrong = errors.New("no structure of Thrift")
-)
-
-// structLength returns the length of the structure at the start of raw, in Thrift's compact protocol. The decoder of
-// the library allocates the lengths that it reads; here no list and no text may be longer than the remaining bytes.
-// Source: thrift/doc/specs/thrift-compact-protocol.md.
-func structLength(raw []byte) (length int, err error) {
-	w := &walk{raw: raw}
-	if err := w.structure(0); err != nil {
-		return 0, err
+func marshalled(v any) []byte {
+	raw, err := thrift.Marshal(new(thrift.CompactProtocol), v)
+	if err != nil {
+		panic(err) // only of a writer
 	}
-	return len(raw) - len(w.raw), nil
+	return raw
 }
 
-// walk is the rest of a message.
-type walk struct{ raw []byte }
-
-const maxNesting = 32
-
-// structure skips fields, each a byte of type and difference of number, until the byte 0.
-func (w *walk) structure(nesting int) error {
-	if nesting > maxNesting {
-		return errWrong
+// unpacked returns a page and its content, which has exactly the size that the header declares.
+func (c chunk) unpacked(at int64) (p page, content []byte, err error) {
+	if p, err = c.page(at); err != nil {
+		return p, nil, err
 	}
-	for {
-		head, err := w.skip(1)
-		if err != nil || head[0] == 0 {
-			return err
-		}
-		if head[0]>>4 == 0 { // the number follows
-			if _, err := w.number(); err != nil {
-				return err
-			}
-		}
-		if kind := head[0] & 15; kind > 2 { // 1 and 2 are true and false
-			if err := w.value(kind, nesting); err != nil {
-				return err
-			}
+	raw := make([]byte, p.CompressedPageSize)
+	if _, err := c.file.ReadAt(raw, p.content); err != nil {
+		return p, nil, disk.Damage(err)
+	}
+	if sum := uint32(p.CRC); sum != 0 && sum != crc32.ChecksumIEEE(raw) {
+		return p, nil, fmt.Errorf("the page at byte %d has another checksum: the file is damaged", at)
+	}
+	codec, levels := c.codec, 0 // levels are never compressed
+	if v2 := p.DataPageHeaderV2.V; p.Type == format.DataPageV2 {
+		levels = int(v2.DefinitionLevelsByteLength) + int(v2.RepetitionLevelsByteLength)
+		if v2.IsCompressed.Valid && !v2.IsCompressed.V {
+			codec = format.Uncompressed
 		}
 	}
+	size := int(p.UncompressedPageSize)
+	switch packed := len(raw) - levels; {
+	case levels < 0 || packed < 0 || size < levels:
+		return p, nil, fmt.Errorf("a page of %d and %d bytes at byte %d has %d bytes of levels: the file is damaged",
+			len(raw), size, at, levels)
+	case size > maxUnproved && size/maxRatio > packed:
+		return p, nil, fmt.Errorf("a page of %d bytes that unpack to %d at byte %d: more than %d times as many", packed, size,
+			at, maxRatio)
+	}
+	content = make([]byte, size)
+	copy(content, raw[:levels])
+	if err := unpack(content[levels:], raw[levels:], codec); err != nil {
+		return p, nil, fmt.Errorf("a page at byte %d does not unpack to the %d bytes that its header says: %w", at, size, err)
+	}
+	return p, content, nil
 }
 
-// value skips a value of a kind; in lists, booleans take a byte each.
-func (w *walk) value(kind byte, nesting int) error {
-	var err error
-	switch kind {
-	case 1, 2, 3: // a byte
-		_, err = w.skip(1)
-	case 4, 5, 6: // integers
-		_, err = w.number()
-	case 7: // float64
-		_, err = w.skip(8)
-	case 8: // text
-		var n uint64
-		if n, err = w.number(); err == nil {
-			_, err = w.skip(n)
+var unzstd, _ = zstd.NewReader(nil, zstd.WithDecodeAllCapLimit(true)) // the options are valid
+
+// unpack fills out with the content of a page, and allocates no more than that is long.
+func unpack(out, raw []byte, codec format.CompressionCodec) (err error) {
+	n := 0
+	switch {
+	case len(raw)+len(out) == 0: // no values
+	case codec == format.Uncompressed:
+		n = len(raw)
+		copy(out, raw)
+	case codec == format.Snappy:
+		if n, err = snappy.DecodedLen(raw); err == nil && n == len(out) {
+			_, err = snappy.Decode(out, raw)
 		}
-	case 9: // list
-		var head []byte
-		if head, err = w.skip(1); err != nil {
-			return err
+	case codec == format.Gzip:
+		var r *gzip.Reader
+		if r, err = gzip.NewReader(bytes.NewReader(raw)); err == nil {
+			n, err = io.ReadFull(r, out)
 		}
-		n := uint64(head[0] >> 4)
-		if n == 15 {
-			if n, err = w.number(); err != nil {
-				return err
+		if err == nil { // a checksum is at the end
+			more := 0
+			if more, err = r.Read(make([]byte, 1)); errors.Is(err, io.EOF) {
+				err = nil
 			}
+			n += more
 		}
-		if n > uint64(len(w.raw)) { // each takes at least a byte
-			return errShort
-		}
-		for range n {
-			if err := w.value(head[0]&15, nesting); err != nil {
-				return err
-			}
-		}
-	case 12:
-		err = w.structure(nesting + 1)
-	default: // sets and maps, which Parquet does not use
-		err = errWrong
+	case codec == format.Zstd:
+		var all []byte
+		all, err = unzstd.DecodeAll(raw, out[:0:len(out)])
+		n = len(all)
+	default:
+		return fmt.Errorf("it is compressed by %s, whose output cannot be limited: use snappy, gzip, zstd or none", codec)
+	}
+	if err == nil && n != len(out) {
+		err = errors.New("it has another size")
 	}
 	return err
-}
-
-func (w *walk) skip(n uint64) ([]byte, error) {
-	if n > uint64(len(w.raw)) {
-		return nil, errShort
-	}
-	passed := w.raw[:n]
-	w.raw = w.raw[n:]
-	return passed, nil
-}
-
-func (w *walk) number() (uint64, error) {
-	v, n := binary.Uvarint(w.raw)
-	switch {
-	case n == 0:
-		return 0, errShort
-	case n < 0:
-		return 0, errWrong
-	}
-	w.raw = w.raw[n:]
-	return v, nil
 }

@@ -5,7 +5,7 @@
 //
 // Images are read in the random order of an epoch. The pages of a row group are found by their headers on first use;
 // then each image requires reading one page, about a megabyte. Memory contains a label and a fraction of a page index
-// per image, and a footer per row group.
+// per image.
 package parquet
 
 import (
@@ -36,22 +36,16 @@ type Shards struct {
 	Classes []string // in the hub's metadata of the first file, else nil; other files have none or the same
 
 	files  []*os.File // open while they are in use
-	sizes  []int64    // of the files
 	groups []*group
-	schema *pq.Schema // of the first file
-	column int        // index of the images' column
 }
 
-// group is a row group. An open file takes kilobytes for each of its groups, so only a footer is stored, as if the file
-// had no other group.
+// group is the images of a row group.
 type group struct {
-	shard  int
-	row    int    // of the file, its first
-	part   int    // index of its first image
-	footer []byte // with its length and the magic bytes
-	found  sync.Once
-	pages  []byte // the index of its pages, once known
-	err    error
+	chunk
+	shard int
+	row   int // of the file, its first
+	part  int // index of its first image
+	find  func() (pages, error)
 }
 
 // Index finds the images of Parquet files, in their order.
@@ -78,46 +72,36 @@ func (s *Shards) index(path string) (err error) {
 	if err != nil {
 		return err
 	}
-	p, err := s.open(file, size)
+	p, err := pq.OpenFile(file, size, fileOptions...)
 	if err != nil {
 		return err
 	}
-	s.schema = p.Schema()
 	image, label := leaf(p.Root(), imageColumn, bytesLeaf), leaf(p.Root(), labelColumn)
 	if image == nil || image.Type().Kind() != pq.ByteArray || label == nil ||
 		label.Type().Kind() != pq.Int64 && label.Type().Kind() != pq.Int32 {
 		return fmt.Errorf("want a column %s with %s and a column %s of integers, as in image datasets of the hub",
 			imageColumn, bytesLeaf, labelColumn)
 	}
-	if shard > 0 && s.column != image.Index() {
-		return fmt.Errorf("its columns differ from %s's", s.files[0].Name())
-	}
-	s.column = image.Index()
 	row := 0
-	for i, rows := range p.RowGroups() {
-		meta := &p.Metadata().RowGroups[i]
-		if meta.Ordinal = int16(i); int(meta.Ordinal) != i { // some writers omit it
-			return fmt.Errorf("%d row groups, want at most 32768", len(p.RowGroups()))
-		}
-		chunks := rows.ColumnChunks()
-		if len(chunks) <= max(image.Index(), label.Index()) {
-			return fmt.Errorf("row group %d lacks columns", i)
-		}
-		before := len(s.Labels)
-		if err := s.addLabels(chunks[label.Index()].(*pq.FileColumnChunk), i, file, row); err != nil {
-			return err
-		}
-		footer, err := footerOf(p.Metadata(), i)
+	for i, meta := range p.Metadata().RowGroups {
+		images, err := chunkOf(file, size, p.Metadata(), i, image.Index())
 		if err != nil {
 			return err
 		}
-		if n := len(s.Labels) - before; n != int(rows.NumRows()) {
-			return fmt.Errorf("row group %d has %d labels for %d rows", i, n, rows.NumRows())
+		before := len(s.Labels)
+		labels, err := chunkOf(file, size, p.Metadata(), i, label.Index())
+		if err == nil {
+			err = s.addLabels(labels, row)
 		}
-		s.groups = append(s.groups, &group{shard: shard, row: row, part: before, footer: footer})
-		row += int(rows.NumRows())
+		if err != nil {
+			return fmt.Errorf("%s: %w", labelColumn, err)
+		}
+		if n := len(s.Labels) - before; n != int(meta.NumRows) {
+			return fmt.Errorf("row group %d has %d labels for %d rows", i, n, meta.NumRows)
+		}
+		s.groups = append(s.groups, &group{images, shard, row, before, sync.OnceValues(images.pages)})
+		row += int(meta.NumRows)
 	}
-	s.sizes = append(s.sizes, size)
 	switch names := hubClasses(p); {
 	case shard == 0:
 		s.Classes = names
@@ -141,42 +125,22 @@ func leaf(column *pq.Column, path ...string) *pq.Column {
 	return column
 }
 
-// open reads the footer of a file.
-func (s *Shards) open(file io.ReaderAt, size int64) (*pq.File, error) {
-	options := []pq.FileOption{pq.SkipPageIndex(true), pq.SkipBloomFilters(true)}
-	if s.schema != nil { // skip the metadata, which takes tens of kilobytes and most of the time
-		options = append(options, pq.FileSchema(s.schema))
-	}
-	return pq.OpenFile(file, size, options...)
-}
-
 // addLabels reads the labels of a row group, whose first row in the file is given.
-func (s *Shards) addLabels(chunk *pq.FileColumnChunk, group int, file *os.File, row int) error {
-	found, err := findPages(chunk, group, file, chunk.File().Size())
-	if err == nil {
-		err = usePages(chunk, group, found)
-	}
-	if err == nil {
-		_, err = prove(chunk, group, file, -1)
-	}
+func (s *Shards) addLabels(c chunk, row int) error {
+	found, err := c.pages()
 	if err != nil {
-		return fmt.Errorf("%s: %w", labelColumn, err)
+		return err
 	}
-	pages := chunk.PagesFrom(file)
-	defer pages.Close()
-	for {
-		page, err := pages.ReadPage()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+	for _, p := range found.data {
+		page, err := c.read(found.dictionary, p.at, 0)
 		if err != nil {
-			return disk.Damage(err)
+			return err
 		}
 		for values, more := page.Values(), true; more; {
 			var some [256]pq.Value
 			n, err := values.ReadValues(some[:])
 			if more = err == nil; !more && !errors.Is(err, io.EOF) {
-				return disk.Damage(err)
+				return err
 			}
 			for _, v := range some[:n] {
 				if v.IsNull() {
@@ -193,6 +157,7 @@ func (s *Shards) addLabels(chunk *pq.FileColumnChunk, group int, file *os.File, 
 		}
 		pq.Release(page)
 	}
+	return nil
 }
 
 // hubClasses returns the class names that the hub's library writes into its files, nil if there are none.
@@ -221,17 +186,19 @@ func (s *Shards) Open(part int) (io.ReadCloser, error) {
 func (s *Shards) read(part int) (content []byte, err error) {
 	defer disk.Recover(&err)
 	g := s.group(part)
-	pages, err := s.pages(g, s.files[g.shard], part-g.part)
+	found, err := g.find()
 	if err != nil {
 		return nil, err
 	}
-	defer pages.Close()
-	if err := pages.SeekToRow(int64(part - g.part)); err != nil {
-		return nil, err
+	row := int64(part - g.part)
+	next := sort.Search(len(found.data), func(i int) bool { return found.data[i].row > row })
+	if next == 0 {
+		return nil, fmt.Errorf("no page has row %d of its group", row)
 	}
-	page, err := pages.ReadPage()
+	p := found.data[next-1]
+	page, err := g.chunk.read(found.dictionary, p.at, row-p.row)
 	if err != nil {
-		return nil, disk.Damage(err)
+		return nil, err
 	}
 	defer pq.Release(page)
 	var value [1]pq.Value
@@ -242,31 +209,6 @@ func (s *Shards) read(part int) (content []byte, err error) {
 		return nil, nil
 	}
 	return bytes.Clone(value[0].ByteArray()), nil
-}
-
-// pages opens the images of a row group to read one row.
-func (s *Shards) pages(g *group, file io.ReaderAt, row int) (pq.Pages, error) {
-	size := s.sizes[g.shard]
-	p, err := s.open(withFooter{file, size, g.footer}, size+int64(len(g.footer)))
-	if err != nil {
-		return nil, err
-	}
-	chunk := p.RowGroups()[0].ColumnChunks()[s.column].(*pq.FileColumnChunk)
-	g.found.Do(func() {
-		defer disk.Recover(&g.err)
-		g.pages, g.err = findPages(chunk, 0, file, size)
-	})
-	if g.err != nil {
-		return nil, g.err
-	}
-	if err := usePages(chunk, 0, g.pages); err != nil {
-		return nil, err
-	}
-	end, err := prove(chunk, 0, file, int64(row))
-	if err != nil {
-		return nil, err
-	}
-	return chunk.PagesFrom(io.NewSectionReader(file, 0, end)), nil // nothing of the next page
 }
 
 // group finds the row group of an image.
