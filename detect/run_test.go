@@ -445,8 +445,8 @@ func TestTest_MasksAreComparedWithoutBoxes(t *testing.T) {
 	thin := object(coco.Box{0, 0, 10, 10}, 0.5, func(row, col int) bool { return row == col && row < 10 })
 	truth := &coco.Dataset{Categories: []coco.Category{{ID: 4, Name: "square"}},
 		Images: []coco.Image{{ID: 9, Height: rows, Width: cols}},
-		Annotations: []coco.Annotation{{ID: 1, ImageID: 9, CategoryID: 4, Segmentation: square.Segmentation, Area: 100,
-			Box: *square.Box}}}
+		Annotations: []coco.Annotation{{ID: 1, ImageID: 9, CategoryID: 4, Segmentation: square.Segmentation,
+			Area: new(100.0), Box: square.Box, Crowd: new(0)}}}
 	test := Test{Scenes: &scenes.Set{Annotated: func() (*coco.Dataset, error) { return truth, nil }}}
 	for _, c := range []struct {
 		found        []coco.Detection

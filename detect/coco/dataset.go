@@ -4,7 +4,6 @@ package coco
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 )
@@ -33,48 +32,20 @@ type Category struct {
 	Supercategory string `json:"supercategory,omitempty"`
 }
 
-// Annotation is one object. IDs start at 1: cocoapi treats a match with an object of ID 0 as no match.
+// Annotation is one object. IDs start at 1: cocoapi treats a match with an object of ID 0 as no match. Fields that the
+// file lacks are nil: training does not need them, but evaluation does.
 type Annotation struct {
 	ID           int64        `json:"id"`
 	ImageID      int64        `json:"image_id"`
 	CategoryID   int64        `json:"category_id"`
 	Segmentation Segmentation `json:"segmentation,omitzero"`
-	Area         float64      `json:"area"` // of the mask in square pixels; decides whether the object is small or large
-	Box          Box          `json:"bbox"`
-	Crowd        flag         `json:"iscrowd"` // many objects under one mask
-
-	missing fields // fields that the file lacks
+	Area         *float64     `json:"area,omitempty"` // of the mask in square pixels; makes the object small or large
+	Box          *Box         `json:"bbox,omitempty"`
+	Crowd        *int         `json:"iscrowd,omitempty"` // 1 for many objects under one mask, else 0
 }
 
-// fields are the fields of an annotation that training does not need but evaluation does.
-type fields uint8
-
-const (
-	noBox fields = 1 << iota
-	noArea
-	noCrowd
-)
-
-// MarshalJSON leaves out what the file lacked. An invalid segmentation is an error: it is not known.
-func (a Annotation) MarshalJSON() ([]byte, error) {
-	type plain Annotation // without methods
-	return json.Marshal(struct {
-		plain
-		Area  *float64 `json:"area,omitempty"`
-		Box   *Box     `json:"bbox,omitempty"`
-		Crowd *flag    `json:"iscrowd,omitempty"`
-	}{plain(a), known(a, noArea, &a.Area), known(a, noBox, &a.Box), known(a, noCrowd, &a.Crowd)})
-}
-
-func known[T any](a Annotation, missing fields, value *T) *T {
-	if a.missing&missing != 0 {
-		return nil
-	}
-	return value
-}
-
-// HasBox reports whether the file has a box for the annotation.
-func (a *Annotation) HasBox() bool { return a.missing&noBox == 0 }
+// IsCrowd reports whether it is many objects under one mask.
+func (a *Annotation) IsCrowd() bool { return a.Crowd != nil && *a.Crowd != 0 }
 
 // SortedCategories returns the categories by ID: classes 0, 1, … of a model.
 func (d *Dataset) SortedCategories() []Category {

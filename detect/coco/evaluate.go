@@ -37,7 +37,7 @@ type outcome struct {
 
 // Evaluate compares the boxes of detections with a dataset, or their masks, and returns cocoapi's twelve metrics, in
 // the order of StatNames: fractions of 1, or -1. Zero areas are COCO's. Either all detections have a box, which is the
-// mask if there is no segmentation, or all have run lengths as a string. Masks are decoded image by image, to limit
+// mask if there is no segmentation, or all have run lengths. Masks are decoded image by image, to limit
 // memory.
 func Evaluate(d *Dataset, detections []Detection, masks bool, areas Areas) ([12]float64, error) {
 	e, err := evaluate(d, detections, masks, areas)
@@ -96,22 +96,28 @@ func (e *evaluation) objects(d *Dataset, x *index, image int64) ([][]instance, e
 		if !known {
 			continue
 		}
-		needed := noArea | noCrowd
-		if !e.masks {
-			needed |= noBox
+		lacks := ""
+		switch {
+		case !e.masks && a.Box == nil:
+			lacks = "bbox"
+		case a.Area == nil:
+			lacks = "area"
+		case a.Crowd == nil:
+			lacks = "iscrowd"
 		}
-		if lacks := a.missing & needed; lacks != 0 {
-			name := map[fields]string{noBox: "bbox", noArea: "area", noCrowd: "iscrowd"}[lacks&-lacks]
+		if lacks != "" {
 			return nil, fmt.Errorf("coco: %s: annotation %d of image %d has no %s, which evaluation needs", d.Name, a.ID, image,
-				name)
+				lacks)
 		}
-		o := instance{id: a.ID, area: a.Area, crowd: bool(a.Crowd), box: a.Box}
+		o := instance{id: a.ID, area: *a.Area, crowd: a.IsCrowd()}
 		if e.masks {
 			var err error
 			if o.mask, err = d.Mask(*x.images[image], a); err != nil {
 				return nil, err
 			}
 			o.box = o.mask.Box()
+		} else {
+			o.box = *a.Box
 		}
 		out[class] = append(out[class], o)
 	}

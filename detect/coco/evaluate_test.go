@@ -15,7 +15,8 @@ import (
 func TestAnObjectOfIDZeroIsNeverFound(t *testing.T) {
 	for id, want := range map[int64]float64{0: 0, 7: 1} { // of precision, and of recall with up to 100 detections
 		d := &Dataset{Images: []Image{{ID: 1}}, Categories: []Category{{ID: 5}},
-			Annotations: []Annotation{{ID: id, ImageID: 1, CategoryID: 5, Area: 9, Box: Box{2, 2, 3, 3}}}}
+			Annotations: []Annotation{{ID: id, ImageID: 1, CategoryID: 5, Area: new(9.0), Box: &Box{2, 2, 3, 3},
+				Crowd: new(0)}}}
 		numbers, err := Evaluate(d, []Detection{{ImageID: 1, CategoryID: 5, Box: &Box{2, 2, 3, 3}}}, false, Areas{})
 		gomlxtest.NoError(t, err)
 		gomlxtest.NearAbs(t, "AP and AR100", []float64{numbers[0], numbers[8]}, []float64{want, want}, 1e-12)
@@ -26,8 +27,8 @@ func TestAnObjectOfIDZeroIsNeverFound(t *testing.T) {
 // object of 32² pixels is small and medium.
 func TestAnObjectInAnImageWithoutDetectionsCounts(t *testing.T) {
 	d := &Dataset{Images: []Image{{ID: 1}, {ID: 2}}, Categories: []Category{{ID: 5}}, Annotations: []Annotation{
-		{ID: 1, ImageID: 1, CategoryID: 5, Area: 32 * 32, Box: Box{2, 2, 32, 32}},
-		{ID: 2, ImageID: 2, CategoryID: 5, Area: 32 * 32, Box: Box{2, 2, 32, 32}}}}
+		{ID: 1, ImageID: 1, CategoryID: 5, Area: new(32. * 32), Box: &Box{2, 2, 32, 32}, Crowd: new(0)},
+		{ID: 2, ImageID: 2, CategoryID: 5, Area: new(32. * 32), Box: &Box{2, 2, 32, 32}, Crowd: new(0)}}}
 	found := []Detection{{ImageID: 1, CategoryID: 5, Box: &Box{2, 2, 32, 32}, Score: 0.5}}
 	numbers := gomlxtest.Must(Evaluate(d, found, false, Areas{}))(t)
 	ap := 51. / 101
@@ -69,13 +70,15 @@ func TestEvaluate_RefusesByName(t *testing.T) {
 		{func(_ *Dataset, f *Detection) { f.Segmentation.Polygons = [][]float64{{1, 2}} }, "", "detection 1 of image 1"},
 		{func(_ *Dataset, f *Detection) { f.Score = math.NaN() }, "score of detection 1", "score of detection 1"},
 		{func(_ *Dataset, f *Detection) { f.ImageID = 2 }, "image 2", "image 2"},
-		{func(d *Dataset, _ *Detection) { d.Annotations[0].missing = noBox }, "annotation 3 of image 1 has no bbox", ""},
-		{func(d *Dataset, _ *Detection) { d.Annotations[0].missing = noBox | noArea | noCrowd }, "no bbox", "no area"},
-		{func(d *Dataset, _ *Detection) { d.Annotations[0].missing = noCrowd }, "no iscrowd", "no iscrowd"},
-		{func(d *Dataset, _ *Detection) { d.Annotations[0].missing, d.Annotations[0].CategoryID = noArea, 6 }, "", ""},
+		{func(d *Dataset, _ *Detection) { d.Annotations[0].Box = nil }, "annotation 3 of image 1 has no bbox", ""},
+		{func(d *Dataset, _ *Detection) {
+			d.Annotations[0].Box, d.Annotations[0].Area, d.Annotations[0].Crowd = nil, nil, nil
+		}, "no bbox", "no area"},
+		{func(d *Dataset, _ *Detection) { d.Annotations[0].Crowd = nil }, "no iscrowd", "no iscrowd"},
+		{func(d *Dataset, _ *Detection) { d.Annotations[0].Area, d.Annotations[0].CategoryID = nil, 6 }, "", ""},
 	} {
 		d := &Dataset{Name: "d.json", Images: []Image{{1, "", 5, 7}}, Categories: []Category{{ID: 5}},
-			Annotations: []Annotation{{ID: 3, ImageID: 1, CategoryID: 5, Area: 9,
+			Annotations: []Annotation{{ID: 3, ImageID: 1, CategoryID: 5, Area: new(9.0), Box: &Box{}, Crowd: new(0),
 				Segmentation: Segmentation{Polygons: [][]float64{{1, 1, 3, 3}}}}}}
 		found := []Detection{{ImageID: 1, CategoryID: 5, Box: &Box{1, 1, 3, 3}}}
 		c.change(d, &found[0])

@@ -54,7 +54,6 @@ func decodeDataset(raw []byte, name string) (d *Dataset, err error) {
 			ID         *whole    `json:"id"`
 			ImageID    *whole    `json:"image_id"`
 			CategoryID *whole    `json:"category_id"`
-			Area       *float64  `json:"area"`
 			Box        []float64 `json:"bbox"`
 			Crowd      any       `json:"iscrowd"`
 		} `json:"annotations"`
@@ -88,29 +87,22 @@ func decodeDataset(raw []byte, name string) (d *Dataset, err error) {
 			x.CategoryID.into(&a.CategoryID, "category_id"))
 		switch len(x.Box) {
 		case 0:
-			a.missing |= noBox
 		case 4:
-			a.Box = Box(x.Box)
+			a.Box = (*Box)(x.Box)
 		default:
 			err = cmp.Or(err, fmt.Errorf("id %d: bbox has %d numbers, want x, y, width and height", a.ID, len(x.Box)))
 		}
 		switch crowd := x.Crowd.(type) {
 		case nil:
-			a.missing |= noCrowd
-		case bool:
-			a.Crowd = flag(crowd)
-		case float64:
-			a.Crowd = crowd != 0
+		case bool, float64:
+			if a.Crowd = new(1); crowd == false || crowd == 0.0 {
+				*a.Crowd = 0
+			}
 		default:
 			err = cmp.Or(err, fmt.Errorf("id %d: iscrowd is %#v, want 0 or 1", a.ID, crowd))
 		}
 		if err != nil {
 			return nil, wrong("annotation", i, err)
-		}
-		if x.Area == nil {
-			a.missing |= noArea
-		} else {
-			a.Area = *x.Area
 		}
 		d.Annotations = append(d.Annotations, *a)
 	}
@@ -169,17 +161,6 @@ func (n *whole) into(to *int64, name string) error {
 	}
 	*to = int64(*n)
 	return nil
-}
-
-// flag is 0 or 1 in files.
-type flag bool
-
-// MarshalJSON implements json.Marshaler.
-func (f flag) MarshalJSON() ([]byte, error) {
-	if f {
-		return []byte("1"), nil
-	}
-	return []byte("0"), nil
 }
 
 // Write writes an instances file, one element per line.

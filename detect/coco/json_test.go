@@ -40,11 +40,11 @@ func TestConfigEntriesSurviveARoundTrip(t *testing.T) {
 	if len(d.Images) != 2 || d.Images[0] != (Image{9, "a.png", 5, 7}) || d.SortedCategories()[0].Name != "square" {
 		t.Errorf("images %v, categories %v", d.Images, d.Categories)
 	}
-	if a := d.Annotations[1]; a.ID != 4 || a.ImageID != 9 || !a.Crowd || a.Area != 5 || a.Box != (Box{0, 0, 1, 5}) {
+	if a := d.Annotations[1]; a.ID != 4 || a.ImageID != 9 || !a.IsCrowd() || *a.Area != 5 || *a.Box != (Box{0, 0, 1, 5}) {
 		t.Errorf("annotation %+v", a)
 	}
-	if a := d.Annotations[3]; a.missing != noArea|noBox|noCrowd || a.HasBox() || !d.Annotations[2].HasBox() {
-		t.Errorf("annotation %+v misses %b", a, a.missing)
+	if a := d.Annotations[3]; a.Area != nil || a.Box != nil || a.Crowd != nil || d.Annotations[2].IsCrowd() {
+		t.Errorf("annotation %+v", a)
 	}
 	if c := (Box{1, 2, 3, 7}).Corners(); c != [4]float64{1, 2, 4, 9} {
 		t.Errorf("a box has the corners %v", c)
@@ -90,8 +90,8 @@ func TestDataset_Union(t *testing.T) {
 	if _, err := d.Union(d.Images[1], nil); err == nil { // it has no size
 		t.Error("an image without a size has a mask")
 	}
-	for _, s := range []Segmentation{{Polygons: [][]float64{{1, 2}}}, {Size: [2]int{5, 3}, Counts: []uint32{0, 1}},
-		{Size: [2]int{3, 7}, Counts: []uint32{0, 1}}} {
+	for _, s := range []Segmentation{{Polygons: [][]float64{{1, 2}}}, RLE{5, 3, []uint32{0, 1}}.Segmentation(),
+		RLE{3, 7, []uint32{0, 1}}.Segmentation()} {
 		if _, err := d.Union(d.Images[0], []*Annotation{{ID: 7, Segmentation: s}, objects[9][0]}); err == nil {
 			t.Errorf("%+v is united with a mask of 5×7 pixels", s)
 		}
@@ -137,7 +137,7 @@ func TestBrokenFilesAreRefusedByNameAndPlace(t *testing.T) {
 		t.Errorf("the largest whole numbers of a float64 are read as %v", largest)
 	}
 	unboxed := decoded(t, with(`{"id":8,"image_id":1,"category_id":1,"bbox":[]}`))
-	if unboxed.Annotations[0].HasBox() {
+	if unboxed.Annotations[0].Box != nil {
 		t.Error("an empty bbox is a box")
 	}
 }
@@ -159,7 +159,7 @@ func TestWrite_EmptyListsAndNumbersThatJSONLacks(t *testing.T) {
 	if want := `{"images":[],"categories":[],"annotations":[]}` + "\n[]\n"; err != nil || out.String() != want {
 		t.Errorf("%v: %s", err, out.String())
 	}
-	if err := (&Dataset{Annotations: []Annotation{{ID: 1}, {ID: 2, Area: math.NaN()}}}).Write(&out); err == nil {
+	if err := (&Dataset{Annotations: []Annotation{{ID: 1}, {ID: 2, Area: new(math.NaN())}}}).Write(&out); err == nil {
 		t.Error("an area that is no number is written")
 	}
 	if err := WriteResults(&out, []Detection{{Score: math.Inf(1)}}); err == nil {

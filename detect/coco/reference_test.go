@@ -158,7 +158,7 @@ func testRunLengths(t *testing.T) {
 	}
 	for _, c := range cases.Uncompressed {
 		t.Run("uncompressed/"+c.Name, func(t *testing.T) {
-			s := Segmentation{Size: c.Size, Counts: c.Counts}
+			s := RLE{c.Size[0], c.Size[1], c.Counts}.Segmentation()
 			r, err := s.Mask(0, 0)
 			holds(t, r, err, c.String, c.Area, &c.Box)
 		})

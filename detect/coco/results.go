@@ -32,7 +32,7 @@ type results struct {
 
 // results completes detections by the rule of loadRes in pycocotools; the first detection selects the case. If it has a
 // box, all must have one; each area is the area of the box, and without a segmentation the mask is the box. Otherwise
-// all must have run lengths as a string; the area is the mask's, and without a box so is the box. (So the sizes S, M
+// all must have run lengths; the area is the mask's, and without a box so is the box. (So the sizes S, M
 // and L of masks change if boxes are added.) Detections in an unknown image are an error.
 func (d *Dataset) results(x *index, detections []Detection) (r results, err error) {
 	r = results{slices.Clone(detections), make([]float64, len(detections))}
@@ -53,8 +53,8 @@ func (d *Dataset) results(x *index, detections []Detection) (r results, err erro
 			}
 		case t.Segmentation.Empty():
 			return r, fmt.Errorf("coco: detection %d has no segmentation, and the first no bbox", i+1)
-		case !t.Segmentation.runs() || t.Segmentation.Counts != nil:
-			return r, fmt.Errorf("coco: detection %d: without a bbox the segmentation must be run lengths as a string", i+1)
+		case !t.Segmentation.runs():
+			return r, fmt.Errorf("coco: detection %d: without a bbox the segmentation must be run lengths", i+1)
 		default:
 			mask, err := t.Segmentation.Mask(0, 0)
 			if err != nil {

@@ -8,14 +8,13 @@ import (
 	"fmt"
 )
 
-// Segmentation is a mask in one of its file forms: polygons, run lengths as numbers (crowds), or run lengths as a
-// string. The zero value is none.
+// Segmentation is a mask in one of its file forms: polygons, or run lengths as a string; those that a file has as
+// numbers (crowds) become a string. The zero value is none.
 type Segmentation struct {
 	Polygons [][]float64 // parts of one object, each x0, y0, x1, y1, …; the object is their union
 
-	Size   [2]int   // height and width of run lengths
-	Counts []uint32 // as numbers
-	Packed string   // or, if Counts is nil, as cocoapi's string
+	Size   [2]int // height and width of run lengths
+	Packed string // cocoapi's string of them
 
 	broken string // the invalid value in a file
 }
@@ -39,11 +38,8 @@ func (s *Segmentation) Mask(height, width int) (RLE, error) {
 	switch {
 	case s.broken != "":
 		return RLE{}, errors.New("segmentation is " + s.broken)
-	case s.runs() && s.Counts == nil:
-		return unpack(s.Packed, s.Size[0], s.Size[1])
 	case s.runs():
-		r := RLE{Height: s.Size[0], Width: s.Size[1], Counts: s.Counts}
-		return r, r.check()
+		return unpack(s.Packed, s.Size[0], s.Size[1])
 	case len(s.Polygons) == 0:
 		return RLE{}, errors.New("the segmentation is missing")
 	}
@@ -75,14 +71,10 @@ func (s Segmentation) MarshalJSON() ([]byte, error) {
 	if !s.runs() {
 		return json.Marshal(s.Polygons)
 	}
-	written := struct {
+	return json.Marshal(struct {
 		Size   [2]int `json:"size"`
-		Counts any    `json:"counts"`
-	}{s.Size, s.Packed}
-	if s.Counts != nil {
-		written.Counts = s.Counts
-	}
-	return json.Marshal(written)
+		Counts string `json:"counts"`
+	}{s.Size, s.Packed})
 }
 
 // UnmarshalJSON accepts any JSON: Mask returns the error of an invalid mask, since evaluating boxes does not need it.
@@ -105,17 +97,21 @@ func (s *Segmentation) UnmarshalJSON(raw []byte) error {
 	if err == nil && (len(read.Size) != 2 || checkSize(read.Size[0], read.Size[1]) != nil || len(read.Counts) == 0) {
 		err = errors.New("the size or the counts are missing")
 	}
-	if err == nil {
-		s.Size = [2]int(read.Size)
-		if read.Counts[0] == '"' {
-			err = json.Unmarshal(read.Counts, &s.Packed)
-		} else {
-			s.Counts = []uint32{}
-			err = json.Unmarshal(read.Counts, &s.Counts)
-		}
+	var runs RLE
+	switch {
+	case err != nil:
+	case read.Counts[0] == '"':
+		err = json.Unmarshal(read.Counts, &s.Packed)
+	case read.Counts[0] == '[':
+		err = json.Unmarshal(read.Counts, &runs.Counts)
+		s.Packed = runs.pack()
+	default:
+		err = errors.New("no counts")
 	}
-	if err != nil || s.Counts == nil && read.Counts[0] != '"' {
+	if err != nil {
 		*s = Segmentation{broken: "neither polygons nor run lengths with size and counts"}
+		return nil
 	}
+	s.Size = [2]int(read.Size)
 	return nil
 }

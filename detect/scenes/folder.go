@@ -117,7 +117,7 @@ func (s *Set) Training() *Set {
 		return s
 	}
 	return s.folder.keep(func(image coco.Image) bool {
-		return slices.ContainsFunc(s.folder.objects[image.ID], func(a *coco.Annotation) bool { return !bool(a.Crowd) })
+		return slices.ContainsFunc(s.folder.objects[image.ID], func(a *coco.Annotation) bool { return !a.IsCrowd() })
 	})
 }
 
@@ -174,7 +174,7 @@ func (f *folder) at(index int) (*Scene, error) {
 
 // object returns the object of an annotation, unless nothing of it remains.
 func (f *folder) object(image coco.Image, a *coco.Annotation) (o Object, kept bool, err error) {
-	o = Object{Class: f.classes[a.CategoryID], Box: a.Box, Crowd: bool(a.Crowd)}
+	o = Object{Class: f.classes[a.CategoryID], Crowd: a.IsCrowd()}
 	sound := *a
 	if len(a.Segmentation.Polygons) > 0 {
 		for _, part := range a.Segmentation.Polygons {
@@ -195,11 +195,13 @@ func (f *folder) object(image coco.Image, a *coco.Annotation) (o Object, kept bo
 				f.dataset.Name, a.ID, o.Mask.Height, o.Mask.Width, image.Height, image.Width)
 		}
 	}
-	if !a.HasBox() {
-		if !o.hasMask() {
-			return o, false, fmt.Errorf("scenes: %s: annotation %d has neither bbox nor segmentation", f.dataset.Name, a.ID)
-		}
+	switch {
+	case a.Box != nil:
+		o.Box = *a.Box
+	case o.hasMask():
 		o.Box = o.Mask.Box()
+	default:
+		return o, false, fmt.Errorf("scenes: %s: annotation %d has neither bbox nor segmentation", f.dataset.Name, a.ID)
 	}
 	return o, true, nil
 }

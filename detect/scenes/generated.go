@@ -254,8 +254,8 @@ func (g Generated) annotated() (*coco.Dataset, error) {
 		d.Images = append(d.Images, coco.Image{ID: s.ImageID, FileName: name, Height: g.Height, Width: g.Width})
 		for _, o := range s.Objects {
 			d.Annotations = append(d.Annotations, coco.Annotation{ID: int64(len(d.Annotations) + 1), ImageID: s.ImageID,
-				CategoryID: categories[o.Class].ID, Segmentation: o.Mask.Segmentation(), Area: float64(o.Mask.Area()),
-				Box: o.Box})
+				CategoryID: categories[o.Class].ID, Segmentation: o.Mask.Segmentation(), Area: new(float64(o.Mask.Area())),
+				Box: &o.Box, Crowd: new(0)})
 		}
 	}
 	return d, nil
