@@ -3,7 +3,6 @@
 package data
 
 import (
-	"bytes"
 	"cmp"
 	"math"
 	"math/rand/v2"
@@ -146,9 +145,8 @@ func (a Augment) afterHost() Augment {
 func (a Augment) Apply(p *Image, seed int64, epoch, index int) *Image {
 	w := a.window(random.New(streamSample, seed, epoch, index), p.Height, p.Width)
 	height, width := a.OutputSize(p.Height, p.Width)
-	shown := p.windowed(w).Resize(height, width, cmp.Or(a.Interpolation, preprocess.Bilinear))
-	shown.flip(w)
-	return a.change(shown, seed, epoch, index)
+	shown := p.Window(w.top, w.left, w.height, w.width).Resize(height, width, cmp.Or(a.Interpolation, preprocess.Bilinear))
+	return a.change(shown.flipped(w), seed, epoch, index)
 }
 
 // change applies the steps that do not depend on the crop window to a copy of the image.
@@ -195,9 +193,10 @@ func (a Augment) fill() [3]uint8 {
 	return fill
 }
 
-// windowed copies a window, black beyond the border.
-func (p *Image) windowed(w window) *Image {
-	return &Image{Height: w.height, Width: w.width, Pixels: cut(p, p.Pixels, w, [3]uint8{})}
+// Window returns a copy of a part of the image, black beyond the border.
+func (p *Image) Window(top, left, height, width int) *Image {
+	w := window{top: top, left: left, height: height, width: width}
+	return &Image{Height: height, Width: width, Pixels: cut(p, p.Pixels, w, [3]uint8{})}
 }
 
 // cut copies a window of the pixels of an image; pixels beyond the border have the colour fill.
@@ -213,25 +212,13 @@ func cut[T uint8 | float32](p *Image, pixels []T, w window, fill [3]uint8) []T {
 	return out
 }
 
-// flip mirrors the image horizontally and vertically, as the window requires.
-func (p *Image) flip(w window) {
-	line := 3 * p.Width
+// flipped returns the image mirrored as the window requires.
+func (p *Image) flipped(w window) *Image {
 	if w.flip {
-		for y := range p.Height {
-			row := p.Pixels[y*line:][:line]
-			for x := range p.Width / 2 {
-				l, r := [3]uint8(row[3*x:]), [3]uint8(row[line-3*x-3:])
-				copy(row[3*x:], r[:])
-				copy(row[line-3*x-3:], l[:])
-			}
-		}
+		p = p.Mirrored()
 	}
 	if w.flipUp {
-		for y := range p.Height / 2 {
-			upper, lower := p.Pixels[y*line:][:line], p.Pixels[(p.Height-1-y)*line:][:line]
-			kept := bytes.Clone(upper)
-			copy(upper, lower)
-			copy(lower, kept)
-		}
+		p = p.turned(upsideDown)
 	}
+	return p
 }

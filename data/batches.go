@@ -46,9 +46,8 @@ type Loader struct {
 	Epochs int // after which Iter ends; 0 for never, as Loop.RunSteps requires; Loop.RunEpochs requires 1
 
 	source  Dataset
-	size    int
+	order   Sampler
 	augment Augment
-	seed    int64
 	inOrder bool
 }
 
@@ -58,14 +57,16 @@ var _ train.Dataset = (*Loader)(nil)
 // epoch, augmented as a function of these and the image. They are those of finetune with the same dataset, size,
 // augmentation and seed.
 func Batches(s Dataset, size int, a Augment, seed int64) *Loader {
-	return &Loader{source: s, size: size, augment: a, seed: seed}
+	return &Loader{source: s, augment: a,
+		order: Sampler{Images: s.Len(), Batch: size, Repeats: a.RepeatedAug, Seed: seed}}
 }
 
 // InOrder returns each image once, in order, as evaluation needs them: with size, mean and standard deviation of a, and
 // if images are resized its interpolation. The last batch may be smaller. Damaged images that the dataset skips are
 // left out.
 func InOrder(s Dataset, size int, a Augment) *Loader {
-	d, info := &Loader{source: s, size: size, augment: a.Eval(), inOrder: true}, s.Describe()
+	info := s.Describe()
+	d := &Loader{source: s, augment: a.Eval(), inOrder: true, order: Sampler{Images: s.Len(), Batch: size}}
 	if h, w := a.OutputSize(info.Height, info.Width); h != info.Height || w != info.Width {
 		d.augment.Interpolation = a.Interpolation
 	}
@@ -83,11 +84,11 @@ func (d *Loader) Iter() iter.Seq2[train.Batch, error] {
 			return
 		}
 		host, graph := d.augment.SplitHostGraph(d.source)
-		indices, part := d.each, d.size
+		part := d.order.Batch
 		if d.inOrder {
-			indices, part = d.once, 0
+			part = 0
 		}
-		for b, err := range Read(d.source, host, d.seed, part, indices(d.Step)) {
+		for b, err := range Read(d.source, host, d.order.Seed, part, d.indices(d.Step)) {
 			if err != nil {
 				yield(train.Batch{}, err)
 				return
@@ -109,8 +110,8 @@ func (d *Loader) Iter() iter.Seq2[train.Batch, error] {
 
 func (d *Loader) validate() error {
 	info := d.source.Describe()
-	if n := d.source.Len(); d.size < 1 || !d.inOrder && d.size > n {
-		return fmt.Errorf("data: batches of %d images of the %d of %s: want 1 to %d", d.size, n, d.Name(), n)
+	if n, size := d.order.Images, d.order.Batch; size < 1 || !d.inOrder && size > n {
+		return fmt.Errorf("data: batches of %d images of the %d of %s: want 1 to %d", size, n, d.Name(), n)
 	}
 	a := d.augment
 	kept := Augment{Mean: a.Mean, Std: a.Std, MixupAlpha: a.MixupAlpha, MixProb: a.MixProb, RepeatedAug: a.RepeatedAug}
@@ -124,15 +125,17 @@ func (d *Loader) validate() error {
 	return a.Validate()
 }
 
-func (d *Loader) sampler() *Sampler {
-	return &Sampler{Images: d.source.Len(), Batch: d.size, Repeats: d.augment.RepeatedAug, Seed: d.seed}
-}
-
-// each yields the epoch and indices of each step.
-func (d *Loader) each(step int) iter.Seq2[int, []int] {
-	s := d.sampler()
+// indices yields the epoch and the indices of each step, or all rows in order.
+func (d *Loader) indices(step int) iter.Seq2[int, []int] {
+	s, n := d.order, d.order.Images
 	end := step + d.Epochs*s.perEpoch()
 	return func(yield func(int, []int) bool) {
+		if d.inOrder {
+			for from := 0; from < n && yield(0, span(from, min(from+s.Batch, n))); {
+				from += s.Batch
+			}
+			return
+		}
 		for ; d.Epochs == 0 || step < end; step++ {
 			if epoch, _, indices := s.At(step); !yield(epoch, indices) {
 				return
@@ -141,20 +144,9 @@ func (d *Loader) each(step int) iter.Seq2[int, []int] {
 	}
 }
 
-// once yields all rows in order.
-func (d *Loader) once(int) iter.Seq2[int, []int] {
-	return func(yield func(int, []int) bool) {
-		for from := 0; from < d.source.Len(); from += d.size {
-			if !yield(0, span(from, min(from+d.size, d.source.Len()))) {
-				return
-			}
-		}
-	}
-}
-
 // batch returns the batch of the current step as tensors.
 func (d *Loader) batch(b *Batch, graph Augment) train.Batch {
-	plan := graph.Plan(d.source, d.seed, b.epoch, d.Step%d.sampler().perEpoch(), b.Indices)
+	plan := graph.Plan(d.source, d.order.Seed, b.epoch, d.Step%d.order.perEpoch(), b.Indices)
 	for k := range plan.Indices {
 		plan.Indices[k] = int64(k)
 	}

@@ -63,7 +63,7 @@ func Load(ctx context.Context, s Dataset, rows []int) (*InMemory, error) {
 	case *InMemory:
 		return s.Subset(rows), nil
 	case *stream:
-		return s.files.Subset(rows).load(ctx, s.settings, func(i int) { s.warnClipped(rows[i]) })
+		return s.subset(rows).files.load(ctx, s.settings)
 	}
 	info := *s.Describe()
 	m := &InMemory{Info: info, Pixels: make([]uint8, len(rows)*info.Height*info.Width*info.Channels)}

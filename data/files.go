@@ -16,7 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
@@ -145,15 +145,6 @@ func (f *Files) head(row, most int) ([]byte, error) {
 	return raw, nil
 }
 
-// read returns the bytes of a file.
-func (f *Files) read(row int) ([]byte, error) {
-	raw, err := f.head(row, maxFileBytes+1)
-	if err == nil {
-		err = bounded(raw)
-	}
-	return raw, err
-}
-
 // directory is a container of separate files.
 type directory struct {
 	dir   string
@@ -168,39 +159,44 @@ func (d *directory) Open(part int) (io.ReadCloser, error) {
 // Where implements container.
 func (d *directory) Where(part int) string { return d.names[part] }
 
+// reading is files that are decoded.
+type reading struct {
+	*Files
+	memory *semaphore.Weighted // bounds the number of pixels decoded concurrently
+	logger *slog.Logger        // may be nil
+	warned *sync.Once          // of ClippedGrey
+}
+
+func (f *Files) reading(logger *slog.Logger) reading {
+	return reading{f, semaphore.NewWeighted(maxPixels), logger, &sync.Once{}}
+}
+
+// warn warns of the first image with Clipped set.
+func (f reading) warn(row int, img *Image) {
+	if img.Clipped && f.logger != nil {
+		f.warned.Do(func() { f.logger.Warn(ClippedGrey, "dataset", f.Name, "image", f.Where(row)) })
+	}
+}
+
 // Load decodes the files on all cores and returns them as images of one size in memory. Missing or damaged images are
 // an error that lists them. logger, which may be nil, gets the warning [ClippedGrey].
 func (f *Files) Load(ctx context.Context, p preprocess.Settings, logger *slog.Logger) (*InMemory, error) {
-	var clipped atomic.Int64
-	m, err := f.load(ctx, p, func(int) { clipped.Add(1) })
-	if n := clipped.Load(); n > 0 && logger != nil {
-		logger.Warn(ClippedGrey, "dataset", f.Name, "images", n, "of", f.Len())
-	}
-	return m, err
+	return f.reading(logger).load(ctx, p)
 }
 
-// load is Load, and calls clipped for each row of an image with Clipped set, concurrently.
-func (f *Files) load(ctx context.Context, p preprocess.Settings, clipped func(row int)) (*InMemory, error) {
+// load is Load.
+func (f reading) load(ctx context.Context, p preprocess.Settings) (*InMemory, error) {
 	m, err := newMemory(f.Name, f.Len(), f.Classes, p)
 	if err != nil {
 		return nil, err
 	}
 	damaged := make([]error, f.Len())
-	memory := semaphore.NewWeighted(maxPixels)
 	err = parallel(ctx, f.Len(), func(ctx context.Context, i int) error {
-		img, err := f.image(ctx, i, memory, func(e Encoded) (*Image, error) {
-			img, err := e.image()
-			if err == nil {
-				img, err = img.Preprocess(p)
-			}
-			if err == nil && img.Clipped {
-				clipped(i)
-			}
-			return img, err
-		})
+		img, err := f.image(ctx, i, func(e Encoded) (*Image, error) { return e.preprocessed(p) })
 		var failed *ImageError
 		switch {
 		case err == nil:
+			f.warn(i, img)
 			m.put(i, img)
 		case errors.Is(err, fs.ErrNotExist):
 			damaged[i] = errors.New("no such file")
@@ -230,22 +226,20 @@ func (f *Files) load(ctx context.Context, p preprocess.Settings, clipped func(ro
 	return m, nil
 }
 
-// image reads and identifies a file and decodes it. memory bounds the number of pixels decoded concurrently. Errors of
-// the file have type *ImageError.
-func (f *Files) image(ctx context.Context, row int, memory *semaphore.Weighted,
-	decode func(e Encoded) (*Image, error)) (*Image, error) {
-	raw, err := f.read(row)
+// image reads and identifies a file and decodes it. Errors of the file have type *ImageError.
+func (f reading) image(ctx context.Context, row int, decode func(e Encoded) (*Image, error)) (*Image, error) {
+	raw, err := f.head(row, maxFileBytes+1)
 	if err != nil {
 		return nil, &ImageError{f.Where(row), err, false}
 	}
-	e, err := identify(raw, maxPixels)
+	e, err := Identify(raw, 0)
 	if err != nil {
 		return nil, &ImageError{f.Where(row), err, true}
 	}
-	if err := memory.Acquire(ctx, e.Pixels); err != nil {
+	if err := f.memory.Acquire(ctx, e.Pixels); err != nil {
 		return nil, err
 	}
-	defer memory.Release(e.Pixels)
+	defer f.memory.Release(e.Pixels)
 	img, err := decode(e)
 	if err != nil {
 		return nil, &ImageError{f.Where(row), err, true}
@@ -255,7 +249,7 @@ func (f *Files) image(ctx context.Context, row int, memory *semaphore.Weighted,
 
 // Read decodes one file.
 func (f *Files) Read(row int) (*Image, error) {
-	return f.image(context.Background(), row, semaphore.NewWeighted(maxPixels), Encoded.image)
+	return f.reading(nil).image(context.Background(), row, Encoded.image)
 }
 
 // shortened joins the first ten lines.
@@ -329,16 +323,16 @@ func parseList(r io.Reader, classes int) (paths []string, labels []int32, err er
 			return nil, nil, fmt.Errorf("line %d: %d fields in %.60q, want a path without spaces and a label", n, len(fields),
 				lines.Text())
 		}
-		label, err := strconv.Atoi(fields[1])
-		if err != nil || label < 0 || label >= limit {
-			return nil, nil, fmt.Errorf("line %d: label %.20q, want 0 to %d", n, fields[1], limit-1)
+		label, err := parseLabel(fields[1], limit)
+		if err != nil {
+			return nil, nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		path := filepath.FromSlash(fields[0])
 		if !filepath.IsLocal(path) {
 			return nil, nil, fmt.Errorf("line %d: path %.60q leaves the directory", n, fields[0])
 		}
 		paths = append(paths, filepath.ToSlash(filepath.Clean(path)))
-		labels = append(labels, int32(label))
+		labels = append(labels, label)
 	}
 	switch err := lines.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
@@ -351,4 +345,13 @@ func parseList(r io.Reader, classes int) (paths []string, labels []int32, err er
 		return nil, nil, errors.New("the list is empty")
 	}
 	return paths, labels, nil
+}
+
+// parseLabel reads a label below a limit.
+func parseLabel(text string, limit int) (int32, error) {
+	label, err := strconv.Atoi(strings.TrimSpace(text))
+	if err != nil || label < 0 || label >= limit {
+		return 0, fmt.Errorf("label %.20q, want 0 to %d", text, limit-1)
+	}
+	return int32(label), nil
 }

@@ -476,10 +476,11 @@ func TestImage_GivesItsMemoryBack(t *testing.T) {
 	f := numberedFiles(t, 1, map[int][]byte{0: plain(3, 5, 7)})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	memory, calls, damage := semaphore.NewWeighted(5*7), 0, errors.New("no image")
+	r, calls, damage := f.reading(nil), 0, errors.New("no image")
+	r.memory = semaphore.NewWeighted(5 * 7)
 	for range 2 {
-		_, err := f.image(ctx, 0, memory, func(Encoded) (*Image, error) {
-			if calls++; memory.TryAcquire(1) {
+		_, err := r.image(ctx, 0, func(Encoded) (*Image, error) {
+			if calls++; r.memory.TryAcquire(1) {
 				t.Error("no memory is taken")
 			}
 			return nil, damage

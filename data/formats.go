@@ -22,6 +22,8 @@ const (
 	typeShort       = 3
 	pngColour       = 25 // the byte with the type of colours
 	upright         = 1
+	mirrored        = 2
+	upsideDown      = 4 // mirrored vertically
 	lastOrientation = 8
 )
 
@@ -103,6 +105,9 @@ func webpEXIF(raw []byte) []byte {
 // tiffEXIF returns the file, which is such a structure itself.
 func tiffEXIF(raw []byte) []byte { return raw }
 
+// Mirrored returns the image with left and right exchanged.
+func (p *Image) Mirrored() *Image { return p.turned(mirrored) }
+
 // turned returns the image rotated by an orientation. Each of the eight is a walk over the pixels from one corner: down
 // and to the right in the result are steps in the source.
 func (p *Image) turned(orientation int) *Image {
@@ -111,13 +116,13 @@ func (p *Image) turned(orientation int) *Image {
 	}
 	h, w := p.Height, p.Width
 	walk := [lastOrientation + 1]struct{ corner, down, right int }{
-		2: {w - 1, w, -1},       // mirrored horizontally
-		3: {h*w - 1, -w, -1},    // rotated by 180°
-		4: {(h - 1) * w, -w, 1}, // mirrored vertically
-		5: {0, 1, w},            // transposed
-		6: {(h - 1) * w, 1, -w}, // rotated by 90° clockwise
-		7: {h*w - 1, -1, -w},    // rotated by 180°, then transposed
-		8: {w - 1, -1, w},       // rotated by 90° counter-clockwise
+		mirrored:   {w - 1, w, -1},
+		3:          {h*w - 1, -w, -1}, // rotated by 180°
+		upsideDown: {(h - 1) * w, -w, 1},
+		5:          {0, 1, w},            // transposed
+		6:          {(h - 1) * w, 1, -w}, // rotated by 90° clockwise
+		7:          {h*w - 1, -1, -w},    // rotated by 180°, then transposed
+		8:          {w - 1, -1, w},       // rotated by 90° counter-clockwise
 	}[orientation]
 	out := &Image{Height: h, Width: w, Pixels: make([]uint8, 0, len(p.Pixels)), Clipped: p.Clipped}
 	if orientation >= 5 {
@@ -176,7 +181,7 @@ func webpFrame(raw []byte) (still []byte, at image.Point) {
 
 // animated decodes the first frame of an animated webp on black, as Pillow does.
 func (e Encoded) animated(still []byte, at image.Point) (*Image, error) {
-	first, err := identify(still, e.Pixels)
+	first, err := Identify(still, e.Pixels)
 	if err != nil {
 		return nil, err
 	}
@@ -191,5 +196,5 @@ func (e Encoded) animated(still []byte, at image.Point) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	return frame.windowed(window{top: -at.Y, left: -at.X, height: e.height, width: e.width}), nil
+	return frame.Window(-at.Y, -at.X, e.height, e.width), nil
 }

@@ -110,11 +110,33 @@ type Encoded struct {
 // Identify reads the header of an image file of at most the given number of pixels, 0 for Decode's, with the same
 // errors. What all images together may take is bounded by the callers: by Files.image (files.go) for a training, by
 // Server.decode (serve/read.go, within serve's Options.Memory) for a server.
-func Identify(raw []byte, pixels int64) (Encoded, error) {
-	if err := bounded(raw); err != nil {
-		return Encoded{}, err
+func Identify(raw []byte, pixels int64) (e Encoded, err error) {
+	defer disk.Recover(&err)
+	if len(raw) > maxFileBytes {
+		return e, fmt.Errorf("%w: more than %d bytes", ErrPixels, maxFileBytes)
 	}
-	return identify(raw, min(cmp.Or(pixels, maxPixels), maxPixels))
+	limit := min(cmp.Or(pixels, maxPixels), maxPixels)
+	for _, f := range formats {
+		if !begins(raw, f.magic) {
+			continue
+		}
+		info, err := f.size(bytes.NewReader(raw)) // a few bytes can declare gigabytes
+		if err != nil {
+			return e, disk.Damage(err)
+		}
+		height, width := info.Height, info.Width
+		if min(height, width) < 1 || max(height, width) > maxImageSide || int64(height)*int64(width) > limit {
+			return e, fmt.Errorf("%w: %d×%d pixels, use 1 to %d a side and at most %d in all", ErrPixels, width, height,
+				maxImageSide, limit)
+		}
+		return Encoded{int64(height) * int64(width), height, width, raw, f, nil}, nil
+	}
+	for _, other := range unread {
+		if begins(raw, other.magic) {
+			return e, fmt.Errorf("%w: it is %s: convert it to JPEG or PNG", ErrFormat, other.name)
+		}
+	}
+	return e, ErrFormat
 }
 
 // Decode decodes the file as the function Decode does. It calls proceed, which may be nil, before it reads a part of
@@ -155,13 +177,6 @@ func (a *asking) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	return a.file.Read(p[:min(len(p), 4096)])
-}
-
-func bounded(raw []byte) error {
-	if len(raw) > maxFileBytes {
-		return fmt.Errorf("%w: more than %d bytes", ErrPixels, maxFileBytes)
-	}
-	return nil
 }
 
 // Reasons other than damage for which an image file is not decoded.
@@ -230,32 +245,6 @@ func begins(raw []byte, magic string) bool {
 	return true
 }
 
-// identify reads the format and size from the first bytes of a file: a few bytes can declare gigabytes.
-func identify(raw []byte, limit int64) (e Encoded, err error) {
-	defer disk.Recover(&err)
-	for _, f := range formats {
-		if !begins(raw, f.magic) {
-			continue
-		}
-		info, err := f.size(bytes.NewReader(raw))
-		if err != nil {
-			return e, disk.Damage(err)
-		}
-		height, width := info.Height, info.Width
-		if min(height, width) < 1 || max(height, width) > maxImageSide || int64(height)*int64(width) > limit {
-			return e, fmt.Errorf("%w: %d×%d pixels, use 1 to %d a side and at most %d in all", ErrPixels, width, height,
-				maxImageSide, limit)
-		}
-		return Encoded{int64(height) * int64(width), height, width, raw, f, nil}, nil
-	}
-	for _, other := range unread {
-		if begins(raw, other.magic) {
-			return e, fmt.Errorf("%w: it is %s: convert it to JPEG or PNG", ErrFormat, other.name)
-		}
-	}
-	return e, ErrFormat
-}
-
 // image decodes the file.
 func (e Encoded) image() (p *Image, err error) {
 	defer disk.Recover(&err)
@@ -263,6 +252,15 @@ func (e Encoded) image() (p *Image, err error) {
 		return nil, disk.Damage(err)
 	}
 	return p.turned(e.orientation()), nil
+}
+
+// preprocessed decodes the file, and resizes and crops it.
+func (e Encoded) preprocessed(s preprocess.Settings) (*Image, error) {
+	p, err := e.image()
+	if err != nil {
+		return nil, err
+	}
+	return p.Preprocess(s)
 }
 
 // unoriented decodes the file without its orientation.

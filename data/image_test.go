@@ -86,7 +86,7 @@ func TestDecode_Refuses(t *testing.T) {
 		for _, end := range ends {
 			_, err := Decode(bytes.NewReader(raw[:end]))
 			oneLine(t, name, err)
-			e, headed := identify(raw[:end], maxPixels)
+			e, headed := Identify(raw[:end], 0)
 			if _, err := e.cropped(func(int, int) window { return window{height: 2, width: 2} }, 2, 2,
 				preprocess.Bilinear, ""); err == nil && headed == nil {
 				t.Errorf("%s: a window of %d of %d bytes is decoded", name, end, len(raw))
@@ -301,8 +301,7 @@ func TestFiles_WarnOnceOfClippedGrey(t *testing.T) {
 		s := gomlxtest.Must(files.Stream(toTiny, Streaming{Logger: gomlxtest.Logger(&log)}))(t)
 		err := errors.Join(read(s), read(Head(s, 4)))
 		if name == "in memory" {
-			want = ClippedGrey + " dataset=numbered images=2 of=5\n"
-			_, err = files.Load(t.Context(), toTiny, gomlxtest.Logger(&log))
+			_, err = files.Subset([]int{0, 1}).Load(t.Context(), toTiny, gomlxtest.Logger(&log))
 		}
 		if err != nil || log.String() != want {
 			t.Errorf("%s: %v, %q, want %q", name, err, log.String(), want)
@@ -403,7 +402,7 @@ const augmentDir = "testdata/augment"
 func cropOf(t testing.TB, raw []byte, choose func(height, width int) window, height, width int,
 	kernel preprocess.Resample) *Image {
 	t.Helper()
-	e, err := identify(raw, maxPixels)
+	e, err := Identify(raw, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -464,7 +463,7 @@ func TestCropped_HasTheBitsOfTheWholeImage(t *testing.T) {
 				sides = [2]int{height, width}
 				return w
 			}, height, width, preprocess.Bicubic)
-			want := whole.windowed(w).Resize(height, width, preprocess.Bicubic)
+			want := whole.Window(w.top, w.left, w.height, w.width).Resize(height, width, preprocess.Bicubic)
 			if _, greatest := differences(got, want); greatest > 0 || sides != [2]int{whole.Height, whole.Width} {
 				t.Fatalf("%s, %+v of %v: off by up to %d", path, w, sides, greatest)
 			}
@@ -483,7 +482,7 @@ func FuzzCrop(f *testing.F) {
 			return
 		}
 		raw, at := raw[:len(raw)-4], raw[len(raw)-4:]
-		e, err := identify(raw, 1<<14)
+		e, err := Identify(raw, 1<<14)
 		if err != nil {
 			return
 		}

@@ -77,7 +77,7 @@ func jpegSegments(raw []byte) iter.Seq2[byte, []byte] {
 }
 
 // cropped decodes a window, which choose selects given the sides of the oriented image, and resizes it. The result
-// equals windowed and Resize on the whole image, but jpegs are decoded only as far as needed. With -tags libjpeg a
+// equals Window and Resize on the whole image, but jpegs are decoded only as far as needed. With -tags libjpeg a
 // window of at least two, four or eight times the output size is decoded at a half, a quarter or an eighth, as by
 // Pillow's draft. grey16 is as in preprocess.Settings.
 func (e Encoded) cropped(choose func(height, width int) window, outHeight, outWidth int, kernel preprocess.Resample,
@@ -93,7 +93,8 @@ func (e Encoded) cropped(choose func(height, width int) window, outHeight, outWi
 		return nil, err
 	}
 	p = p.graded(grey16)
-	out := p.windowed(choose(p.Height, p.Width)).Resize(outHeight, outWidth, kernel)
+	w := choose(p.Height, p.Width)
+	out := p.Window(w.top, w.left, w.height, w.width).Resize(outHeight, outWidth, kernel)
 	out.Clipped = p.Clipped
 	return out, nil
 }

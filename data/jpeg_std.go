@@ -36,5 +36,5 @@ func (e Encoded) decodeJPEGPart(_ int, part image.Rectangle) (*Image, error) {
 	if part == image.Rect(0, 0, e.width, e.height) {
 		return p, nil
 	}
-	return p.windowed(window{top: part.Min.Y, left: part.Min.X, height: part.Dy(), width: part.Dx()}), nil
+	return p.Window(part.Min.Y, part.Min.X, part.Dy(), part.Dx()), nil
 }

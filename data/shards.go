@@ -251,19 +251,6 @@ func numberedClasses(labels []int32) (classes []string, err error) {
 	return classes, nil
 }
 
-// parseLabel reads a label as text.
-func parseLabel(r io.Reader) (int32, error) {
-	raw, err := io.ReadAll(io.LimitReader(r, 64))
-	if err != nil {
-		return 0, err
-	}
-	label, err := strconv.Atoi(strings.TrimSpace(string(raw)))
-	if err != nil || label < 0 || label >= maxLabels {
-		return 0, fmt.Errorf("label %.20q, want 0 to %d", raw, maxLabels-1)
-	}
-	return int32(label), nil
-}
-
 // tarShards are images in tar files. An image is identified by the position of its header: archive/tar reads from
 // there, so that names and sizes need not be stored.
 type tarShards struct {
@@ -317,7 +304,7 @@ func (s *tarShards) index(labels *[]int32, shardPath string) error {
 		img, label = nil, -1
 		return nil
 	}
-	err = eachMember(file, func(at int64, header *tar.Header, content io.Reader) (err error) {
+	err = eachMember(file, func(at int64, header *tar.Header, content io.Reader) error {
 		name := path.Clean(header.Name)
 		base := path.Base(name)
 		if header.Typeflag != tar.TypeReg || hidden(base) {
@@ -335,7 +322,11 @@ func (s *tarShards) index(labels *[]int32, shardPath string) error {
 		case extension == ".cls" && label >= 0:
 			return fmt.Errorf("%s has two labels", key)
 		case extension == ".cls":
-			if label, err = parseLabel(content); err != nil {
+			text, err := io.ReadAll(io.LimitReader(content, 64))
+			if err == nil {
+				label, err = parseLabel(string(text), maxLabels)
+			}
+			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
 		case known && img != nil:

@@ -8,9 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
-
-	"golang.org/x/sync/semaphore"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/random"
@@ -26,11 +23,9 @@ type Streaming struct {
 // stream is a Dataset that reads each image when a batch needs it. Its index takes less than 100 bytes per image.
 type stream struct {
 	Info
-	files    *Files
+	files    reading
 	settings preprocess.Settings
-	memory   *semaphore.Weighted // bounds the number of pixels decoded concurrently
 	checked  bool
-	warned   *sync.Once // of ClippedGrey
 }
 
 // Stream returns the files as a Dataset that reads each image when a batch needs it. A random crop is taken from the
@@ -44,13 +39,13 @@ func (f *Files) Stream(p preprocess.Settings, how Streaming) (Dataset, error) {
 		return nil, fmt.Errorf("data: %s: images in patches and unrounded pixels cannot be streamed: load them", f.Name)
 	}
 	info.Labels, info.Workers, info.skip, info.logger = f.Labels, how.Workers, how.Skip, how.Logger
-	return &stream{Info: info, files: f, settings: p, memory: semaphore.NewWeighted(maxPixels), warned: &sync.Once{}}, nil
+	return &stream{Info: info, files: f.reading(how.Logger), settings: p}, nil
 }
 
 // subset returns the given rows, in the order given.
 func (s *stream) subset(rows []int) *stream {
 	out := *s
-	out.files, out.damaged = s.files.Subset(rows), nil
+	out.files.Files, out.damaged = s.files.Subset(rows), nil
 	out.Labels = out.files.Labels
 	for k, row := range rows {
 		if s.damaged[row] {
@@ -58,13 +53,6 @@ func (s *stream) subset(rows []int) *stream {
 		}
 	}
 	return &out
-}
-
-// warnClipped warns of the first image with Clipped set.
-func (s *stream) warnClipped(row int) {
-	if s.logger != nil {
-		s.warned.Do(func() { s.logger.Warn(ClippedGrey, "dataset", s.Name, "image", s.files.Where(row)) })
-	}
 }
 
 // ImageError is the error of an image that cannot be read or decoded.
@@ -88,36 +76,30 @@ func (e *ImageError) Unwrap() error { return e.Err }
 // Image implements Dataset.
 func (s *stream) Image(ctx context.Context, row int) (*Image, error) { return s.show(ctx, row, view{}) }
 
-// show returns one row after a view.
+// show returns one row after a view. A crop is taken as in Augment.Apply, decoding only the visible part.
 func (s *stream) show(ctx context.Context, row int, v view) (*Image, error) {
-	return s.files.image(ctx, row, s.memory, func(e Encoded) (*Image, error) { return s.decode(e, v, row) })
-}
-
-// decode decodes a row for a view. A crop is taken as in Augment.Apply, decoding only the visible part.
-func (s *stream) decode(e Encoded, v view, row int) (img *Image, err error) {
-	var w window
-	if v.crops() {
-		img, err = e.cropped(func(height, width int) window {
+	return s.files.image(ctx, row, func(e Encoded) (*Image, error) {
+		if !v.crops() {
+			img, err := e.preprocessed(s.settings)
+			if err != nil {
+				return nil, err
+			}
+			if s.files.warn(row, img); v.onHost() {
+				img = v.Apply(img, v.Seed, v.Epoch, v.Index)
+			}
+			return img, nil
+		}
+		var w window
+		img, err := e.cropped(func(height, width int) window {
 			w = v.window(random.New(streamSample, v.Seed, v.Epoch, v.Index), height, width)
 			return w
 		}, v.Size[0], v.Size[1], cmp.Or(v.Interpolation, preprocess.Bilinear), s.settings.Grey16)
-	} else if img, err = e.image(); err == nil {
-		img, err = img.Preprocess(s.settings)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if img.Clipped {
-		s.warnClipped(row)
-	}
-	if v.crops() {
-		img.flip(w)
-		return v.change(img, v.Seed, v.Epoch, v.Index), nil
-	}
-	if v.onHost() {
-		img = v.Apply(img, v.Seed, v.Epoch, v.Index)
-	}
-	return img, err
+		if err != nil {
+			return nil, err
+		}
+		s.files.warn(row, img)
+		return v.change(img.flipped(w), v.Seed, v.Epoch, v.Index), nil
+	})
 }
 
 // check leaves damaged images out if the stream skips them. Headers are read once per stream.
@@ -165,7 +147,7 @@ func (s *stream) checkHeader(row int) error {
 		if err != nil {
 			return &ImageError{s.files.Where(row), err, false}
 		}
-		if _, err = identify(raw, maxPixels); err == nil {
+		if _, err = Identify(raw, 0); err == nil {
 			return nil
 		}
 		if len(raw) < most {

@@ -58,7 +58,7 @@ func TestFind_TarSamplesBetweenOtherMembers(t *testing.T) {
 		t.Errorf("labels %v of %q", f.Labels, f.Classes)
 	}
 	for i, want := range content {
-		if got, err := f.read(i); err != nil || !bytes.Equal(got, want) {
+		if got, err := f.head(i, maxFileBytes); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("image %d: %v", i, err)
 		}
 	}
@@ -123,7 +123,7 @@ func TestFind_RefusesTars(t *testing.T) {
 	if err := os.Truncate(filepath.Join(dir, "a.tar"), 515); err != nil { // after it was indexed
 		t.Fatal(err)
 	}
-	if content, err := f.read(0); err == nil {
+	if content, err := f.head(0, maxFileBytes); err == nil {
 		t.Errorf("of a truncated shard: %q", content)
 	}
 }
@@ -278,7 +278,7 @@ func FuzzTar(f *testing.F) {
 			return
 		}
 		for i, label := range files.Labels {
-			content, err := files.read(i)
+			content, err := files.head(i, maxFileBytes)
 			if label < 0 || err == nil && !bytes.Contains(raw, content) {
 				t.Errorf("image %d of class %d: %q", i, label, content)
 			}

@@ -387,7 +387,7 @@ func (c Config) normalized(pixels, sizes *Node) *Node {
 // canvas resizes images to fit into rows × cols pixels, keeping their aspect ratio, at the top left: uint8 [batch,
 // rows, cols, 3] and their sizes there.
 func canvas(images []image.Image, rows, cols int) (pixels *tensors.Tensor, sizes [][2]int, err error) {
-	flat := make([]uint8, len(images)*rows*cols*3)
+	flat := make([]uint8, 0, len(images)*rows*cols*3)
 	for i, img := range images {
 		if img == nil || img.Bounds().Empty() {
 			return nil, nil, fmt.Errorf("detect: image %d has no pixels", i)
@@ -396,10 +396,7 @@ func canvas(images []image.Image, rows, cols int) (pixels *tensors.Tensor, sizes
 		scale := min(float64(rows)/float64(p.Height), float64(cols)/float64(p.Width))
 		fit := func(side int) int { return max(1, int(math.Round(float64(side)*scale))) }
 		size := [2]int{fit(p.Height), fit(p.Width)}
-		p = p.Resize(size[0], size[1], preprocess.Bilinear)
-		for row := range size[0] {
-			copy(flat[(i*rows+row)*cols*3:], p.Pixels[row*size[1]*3:(row+1)*size[1]*3])
-		}
+		flat = append(flat, p.Resize(size[0], size[1], preprocess.Bilinear).Window(0, 0, rows, cols).Pixels...)
 		sizes = append(sizes, size)
 	}
 	return tensors.FromFlatDataAndDimensions(flat, len(images), rows, cols, 3), sizes, nil

@@ -8,7 +8,6 @@ import (
 	"math"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
-	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/detect/coco"
 	"github.com/wepe-go/wepe/internal/random"
 	"github.com/wepe-go/wepe/internal/resample"
@@ -82,7 +81,11 @@ func (j Jitter) Apply(s *Scene, seed int64, epoch, index int) *Scene {
 
 func (j Jitter) apply(s *Scene, v view) *Scene {
 	out := &Scene{ImageID: s.ImageID, Rows: min(v.rows-v.top, j.Height), Cols: min(v.cols-v.left, j.Width)}
-	out.Image = j.image(s, v, out.Rows, out.Cols)
+	seen := s.Image.Window(0, 0, s.Rows, s.Cols)
+	if v.flip {
+		seen = seen.Mirrored()
+	}
+	out.Image = seen.Resize(v.rows, v.cols, preprocess.Bilinear).Window(v.top, v.left, j.Height, j.Width)
 	for _, o := range s.Objects {
 		if o.Crowd {
 			continue
@@ -96,27 +99,6 @@ func (j Jitter) apply(s *Scene, v view) *Scene {
 
 // leastSide is the minimum side of a box that is not empty, as in detectron2.
 const leastSide = 1e-5
-
-// image returns the image in a view, with rows × cols visible.
-func (j Jitter) image(s *Scene, v view, rows, cols int) *data.Image {
-	seen := &data.Image{Height: s.Rows, Width: s.Cols, Pixels: make([]uint8, 0, 3*s.Rows*s.Cols)}
-	for y := range s.Rows {
-		for x := range s.Cols {
-			if v.flip {
-				x = s.Cols - 1 - x
-			}
-			at := 3 * (y*s.Image.Width + x)
-			seen.Pixels = append(seen.Pixels, s.Image.Pixels[at:at+3]...)
-		}
-	}
-	seen = seen.Resize(v.rows, v.cols, preprocess.Bilinear)
-	out := &data.Image{Height: j.Height, Width: j.Width, Pixels: make([]uint8, 3*j.Height*j.Width)}
-	for y := range rows {
-		at := 3 * ((y+v.top)*v.cols + v.left)
-		copy(out.Pixels[3*y*j.Width:], seen.Pixels[at:at+3*cols])
-	}
-	return out
-}
 
 // object returns an object in a view; its box is empty if the object is not visible.
 func (j Jitter) object(o Object, s *Scene, v view, rows, cols int) Object {
