@@ -39,24 +39,15 @@ func boxIoU(a, b rect) float32 {
 	return both / (a.area() + b.area() - both)
 }
 
-// byScore returns the indices of the n highest scores, or of all, in decreasing order, equal ones in their order. It
-// sorts only scores above the lowest that are kept so far: few of many.
+// byScore returns the indices of the n highest scores, or of all, in decreasing order, equal ones in their order, NaN
+// last.
 func byScore(scores []float32, n int) []int {
-	order := func(i, j int) int { return cmp.Or(cmp.Compare(scores[j], scores[i]), i-j) }
-	n = min(n, len(scores))
-	var kept []int // the first n are sorted if pruned
-	pruned := false
-	for i := range scores {
-		if pruned && order(kept[n-1], i) < 0 {
-			continue
-		}
-		if kept = append(kept, i); len(kept) == 2*n {
-			slices.SortFunc(kept, order)
-			kept, pruned = kept[:n], true
-		}
+	order := make([]int, len(scores))
+	for i := range order {
+		order[i] = i
 	}
-	slices.SortFunc(kept, order)
-	return kept[:n]
+	slices.SortFunc(order, func(i, j int) int { return cmp.Or(cmp.Compare(scores[j], scores[i]), i-j) })
+	return order[:min(n, len(order))]
 }
 
 // nms is greedy non-maximum suppression: in order of decreasing score it keeps each detection whose IoU with every kept

@@ -3,7 +3,6 @@
 package detect
 
 import (
-	"cmp"
 	"image"
 	"image/color"
 	"math"
@@ -126,27 +125,6 @@ func TestTargets_TheMaskOfASliverIsUnknown(t *testing.T) {
 	own.masks[0] = polygon()
 	if _, err := c.targets([]truth{own}, own.boxes, make([][]rect, 1), first); err == nil {
 		t.Error("an object without corners is no error")
-	}
-}
-
-// As a stable sort of all orders them, NaN last, also where scores rise and where many are equal.
-func TestTheHighestScoresAreTheFirstOfAStableSort(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 5))
-	for name, score := range map[string]func(i int) float32{
-		"drawn": func(int) float32 { return r.Float32() }, "rising": func(i int) float32 { return float32(i) },
-		"equal": func(int) float32 { return 7 }, "few values": func(int) float32 { return float32(r.IntN(5)) },
-		"some NaN": func(int) float32 { return float32(math.Log(r.Float64() - 0.3)) },
-	} {
-		scores, want := make([]float32, 1000), make([]int, 1000)
-		for i := range scores {
-			scores[i], want[i] = score(i), i
-		}
-		slices.SortStableFunc(want, func(i, j int) int { return cmp.Compare(scores[j], scores[i]) })
-		for _, n := range []int{0, 1, 2, 30, 499, 500, 501, 999, 1000, 2000} {
-			if got := byScore(scores, n); !slices.Equal(got, want[:min(n, 1000)]) {
-				t.Errorf("%s: the highest %d are %v", name, n, got)
-			}
-		}
 	}
 }
 
