@@ -17,6 +17,7 @@ import (
 	"os"
 	"slices"
 	"sort"
+	"strings"
 	"sync"
 
 	pq "github.com/parquet-go/parquet-go"
@@ -81,6 +82,9 @@ func (s *Shards) index(path string) (err error) {
 		label.Type().Kind() != pq.Int64 && label.Type().Kind() != pq.Int32 {
 		return fmt.Errorf("want a column %s with %s and a column %s of integers, as in image datasets of the hub",
 			imageColumn, bytesLeaf, labelColumn)
+	}
+	for i, element := range p.Metadata().Schema {
+		p.Metadata().Schema[i].Name = strings.Clone(element.Name) // otherwise it keeps the whole footer
 	}
 	row := 0
 	for i, meta := range p.Metadata().RowGroups {
