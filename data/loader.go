@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // prefetched is the number of batches that are read in advance.
@@ -30,16 +32,35 @@ type Batch struct {
 // replaced by the next intact one of the same micro-batch, part images of a batch, or if there is none by the next of
 // the dataset. If part is 0 it is not replaced: its pixels are zeros.
 //
-// Batches are independent of the number of workers, in order and with the same pixels; at most three are read ahead.
-// The workers end with the iteration.
+// Batches are independent of the number of workers, in order and with the same pixels; two are read ahead. Nothing is
+// read after the iteration.
 func Read(s Dataset, host Augment, seed int64, part int, batches iter.Seq2[int, []int]) iter.Seq2[*Batch, error] {
 	return func(yield func(*Batch, error) bool) {
 		ctx, cancel := context.WithCancel(context.Background())
-		var running sync.WaitGroup
-		defer running.Wait()
-		defer cancel()
-		for b := range prefetch(ctx, &running, s, host, seed, batches) {
+		var ahead []*Batch
+		defer func() {
+			cancel()
+			for _, b := range ahead {
+				b.pending.Wait()
+			}
+		}()
+		workers := semaphore.NewWeighted(int64(cmp.Or(s.Describe().Workers, runtime.GOMAXPROCS(0))))
+		next, stop := iter.Pull2(batches)
+		defer stop()
+		for more := true; ; {
+			for more && len(ahead) <= prefetched {
+				var b Batch
+				if b.epoch, b.Indices, more = next(); more {
+					b.begin(ctx, s, view{host, seed, b.epoch, 0}, workers)
+					ahead = append(ahead, &b)
+				}
+			}
+			if len(ahead) == 0 {
+				return
+			}
+			b := ahead[0]
 			b.pending.Wait()
+			ahead = ahead[1:]
 			if err := b.replace(ctx, s, view{host, seed, b.epoch, 0}, part); !yield(b, err) || err != nil {
 				return
 			}
@@ -47,55 +68,26 @@ func Read(s Dataset, host Augment, seed int64, part int, batches iter.Seq2[int, 
 	}
 }
 
-// prefetch starts the workers. Receivers wait for each batch.
-func prefetch(ctx context.Context, running *sync.WaitGroup, s Dataset, host Augment, seed int64,
-	batches iter.Seq2[int, []int]) <-chan *Batch {
-	info := *s.Describe()
-	info.Labels, info.Grids = nil, nil
-	info.Height, info.Width = host.OutputSize(info.Height, info.Width)
-	held, _ := s.(*InMemory)
-	unrounded := held != nil && held.Float != nil && host == Augment{}
-	type task struct {
-		batch *Batch
-		k     int
+// begin reads the images of b.Indices, each by a worker.
+func (b *Batch) begin(ctx context.Context, s Dataset, v view, workers *semaphore.Weighted) {
+	b.Info, b.Indices = *s.Describe(), slices.Clone(b.Indices)
+	b.Height, b.Width = v.OutputSize(b.Height, b.Width)
+	n := len(b.Indices)
+	b.Grids, b.Labels, b.errs = nil, make([]int32, n), make([]error, n)
+	b.Pixels = make([]uint8, n*b.Height*b.Width*b.Channels)
+	if held, _ := s.(*InMemory); held != nil && held.Float != nil && v.Augment == (Augment{}) {
+		b.Float = make([]float32, len(b.Pixels))
 	}
-	ready, tasks := make(chan *Batch, prefetched), make(chan task)
-	running.Go(func() {
-		defer close(ready)
-		defer close(tasks)
-		for epoch, indices := range batches {
-			b := &Batch{InMemory: InMemory{Info: info}, Indices: slices.Clone(indices), epoch: epoch,
-				errs: make([]error, len(indices))}
-			b.Labels = make([]int32, len(indices))
-			b.pending.Add(len(indices))
-			select {
-			case ready <- b:
-			case <-ctx.Done():
-				return
-			}
-			b.Pixels = make([]uint8, len(indices)*b.Height*b.Width*b.Channels) // allocated once the batch may be read
-			if unrounded {
-				b.Float = make([]float32, len(b.Pixels))
-			}
-			for k := range indices {
-				select {
-				case tasks <- task{b, k}:
-				case <-ctx.Done():
-					return
-				}
-			}
-		}
-	})
-	for range cmp.Or(info.Workers, runtime.GOMAXPROCS(0)) {
-		running.Go(func() {
-			for t := range tasks {
-				b := t.batch
-				b.errs[t.k] = b.read(ctx, s, view{host, seed, b.epoch, b.Indices[t.k]}, t.k)
-				b.pending.Done()
+	for k, index := range b.Indices {
+		b.pending.Go(func() {
+			if b.errs[k] = workers.Acquire(ctx, 1); b.errs[k] == nil {
+				own := v
+				own.Index = index
+				b.errs[k] = b.read(ctx, s, own, k)
+				workers.Release(1)
 			}
 		})
 	}
-	return ready
 }
 
 // replace fills in for the damaged images that the dataset skips, and returns any other error.
