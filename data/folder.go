@@ -307,39 +307,45 @@ func splitOf(name string) int {
 // folders are classes. Folders are splits if they have such names and train is among them, or if one with such a name
 // contains folders with images and no image beside them: a class may be called test.
 func (in found) splits(dir string) (folders [3]string, err error) {
-	var named, others []string
+	named, train, nested := map[string]string{}, false, false
+	var others []string
 	for _, name := range in.folders {
-		if splitOf(name) >= 0 {
-			named = append(named, name)
-		} else {
+		split := splitOf(name)
+		if split < 0 {
 			others = append(others, name)
+			continue
 		}
-	}
-	train := slices.ContainsFunc(named, func(name string) bool { return splitOf(name) == 0 })
-	holdsClasses := func(name string) bool {
 		beside := func(file string) bool { return strings.Count(file, "/") == 1 }
-		return in.images[name] != nil && !slices.ContainsFunc(in.images[name], beside)
+		named[name], train = name, train || split == 0
+		nested = nested || in.images[name] != nil && !slices.ContainsFunc(in.images[name], beside)
 	}
-	if split := train && len(others) == 0; !split && !slices.ContainsFunc(named, holdsClasses) {
+	if !nested && !(train && len(others) == 0) {
 		return folders, nil
 	}
-	for _, other := range others {
-		if in.images[other] != nil {
-			return folders, fmt.Errorf("%s: %w: %s has images beside %s and is no split: move it out of the directory, or "+
-				"rename it, for example to .%s, which is ignored", dir, ErrSplits, other, strings.Join(named, ", "), other)
-		}
-	}
-	for _, name := range named {
+	others = slices.DeleteFunc(others, func(name string) bool { return in.images[name] == nil })
+	return bySplit(dir, "folders", named, others)
+}
+
+// bySplit returns what a directory has of a kind for each split, by names of splits; others have no such name.
+func bySplit[T any](dir, kind string, named map[string]T, others []string) (parts [3]T, err error) {
+	var names [3]string
+	for _, name := range slices.Sorted(maps.Keys(named)) {
 		split := splitOf(name)
-		if folders[split] != "" {
-			return folders, fmt.Errorf("%s: %w: %s and %s are both for %s: move the images of one into the other, or one "+
-				"out of the directory", dir, ErrSplits, folders[split], name, splitNames[split][0])
+		if names[split] != "" {
+			return parts, fmt.Errorf("%s: %w: %s named %s and %s are both for %s: give them one name, or move one out of the "+
+				"directory", dir, ErrSplits, kind, names[split], name, splitNames[split][0])
 		}
-		folders[split] = name
+		names[split], parts[split] = name, named[name]
 	}
-	if !train {
-		return folders, fmt.Errorf("%s: %w: %s without train: name the folder for training train, or use one of these "+
-			"folders as the directory", dir, ErrSplits, strings.Join(named, ", "))
+	all := strings.Join(slices.Sorted(maps.Keys(named)), ", ")
+	switch {
+	case len(others) > 0:
+		other := filepath.Base(others[0])
+		return parts, fmt.Errorf("%s: %w: beside %s named %s, %s is in no split: rename it, for example to .%s, which is "+
+			"ignored, or move it out of the directory", dir, ErrSplits, kind, all, other, other)
+	case names[0] == "":
+		return parts, fmt.Errorf("%s: %w: %s named %s, but none named train: rename those for training, or use a directory "+
+			"with one split alone", dir, ErrSplits, kind, all)
 	}
-	return folders, nil
+	return parts, nil
 }

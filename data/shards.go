@@ -72,7 +72,7 @@ func Find(dir string) (parts Parts[*Files], format string, err error) {
 		found, err := findShards(dir, k.extension)
 		switch {
 		case err != nil:
-			return parts, "", err
+			return parts, "", fmt.Errorf("data: %w", err)
 		case len(found[0]) == 0:
 		case kind >= 0:
 			return parts, "", fmt.Errorf("data: %w, %s and %s: move one of them to another directory", ErrKinds,
@@ -119,7 +119,7 @@ func Find(dir string) (parts Parts[*Files], format string, err error) {
 func findShards(dir, extension string) (paths [3][]string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return paths, fmt.Errorf("data: %w", err)
+		return paths, err
 	}
 	folders := []string{"."}
 	for _, entry := range entries {
@@ -127,57 +127,35 @@ func findShards(dir, extension string) (paths [3][]string, err error) {
 			folders = append(folders, name)
 		}
 	}
-	var names [3]string // of the splits, as the shards have them
-	var others []string
+	named, others := map[string][]string{}, []string(nil)
 	for _, folder := range folders {
 		entries, _ := os.ReadDir(filepath.Join(dir, folder)) // a file of that name has no entries
 		for _, entry := range entries {
-			if name := entry.Name(); hidden(name) || entry.IsDir() || filepath.Ext(name) != extension {
+			file := entry.Name()
+			if hidden(file) || entry.IsDir() || filepath.Ext(file) != extension {
 				continue
 			}
-			path := filepath.Join(dir, folder, entry.Name())
-			name, split := splitWord(folder, entry.Name())
-			if split < 0 {
+			words := strings.FieldsFunc(strings.ToLower(file), func(c rune) bool { return !unicode.IsLetter(c) })
+			if splitOf(folder) >= 0 {
+				words = []string{strings.ToLower(folder)}
+			}
+			path, known := filepath.Join(dir, folder, file), slices.Concat(splitNames[:]...)
+			if i := slices.IndexFunc(known, func(name string) bool { return slices.Contains(words, name) }); i < 0 {
 				others = append(others, path)
-				continue
+			} else {
+				named[known[i]] = append(named[known[i]], path)
 			}
-			if names[split] != "" && names[split] != name {
-				return paths, fmt.Errorf("data: %s: %w: shards named %s and shards named %s are both for %s: rename the ones, "+
-					"or move them out of the directory", dir, ErrSplits, names[split], name, splitNames[split][0])
-			}
-			names[split], paths[split] = name, append(paths[split], path)
 		}
 	}
-	switch held := len(paths[1]) + len(paths[2]); {
-	case len(paths[0]) == 0 && held == 0:
+	if len(named) == 0 {
 		paths[0] = others
-	case len(paths[0]) == 0:
-		return paths, fmt.Errorf("data: %s: %w: %d shards are for validation or testing, but none is named train: rename "+
-			"those for training", dir, ErrSplits, held)
-	case len(others) > 0:
-		return paths, fmt.Errorf("data: %s: %w: beside the shards named %s, %s is in no split: rename it, or move it out of "+
-			"the directory", dir, ErrSplits, names[0], filepath.Base(others[0]))
+	} else if paths, err = bySplit(dir, "shards", named, others); err != nil {
+		return paths, err
 	}
 	for _, p := range paths {
 		slices.Sort(p)
 	}
 	return paths, nil
-}
-
-// splitWord returns the name of a shard's split, in lower case, and its index in Parts, or -1.
-func splitWord(folder, file string) (name string, split int) {
-	words := strings.FieldsFunc(strings.ToLower(file), func(c rune) bool { return !unicode.IsLetter(c) })
-	if splitOf(folder) >= 0 {
-		words = []string{strings.ToLower(folder)}
-	}
-	for split, names := range splitNames {
-		for _, name := range names {
-			if slices.Contains(words, name) {
-				return name, split
-			}
-		}
-	}
-	return "", -1
 }
 
 // newShards returns the images of a container of shards, named after dir. If classes is nil, class names are read from
