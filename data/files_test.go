@@ -175,7 +175,7 @@ func TestFolder_Refuses(t *testing.T) {
 		dir := named(t, strings.Fields(paths)...)
 		parts, err := Folder(dir)
 		oneLine(t, paths, err, dir, "data: ", want.names)
-		if errors.Is(err, ErrSplits) != want.splits || parts != (Parts[*Files]{}) {
+		if errors.Is(err, ErrSplits) != want.splits || parts != (Parts{}) {
 			t.Errorf("%s: %+v, %v", paths, parts, err)
 		}
 	}

@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/disk"
 )
 
@@ -37,10 +36,10 @@ func isImage(file string) bool {
 // Images come class by class, sorted by path. Only jpg, jpeg, png, gif, webp, bmp and tiff files are read, see
 // Files.Ignored; names that begin with a dot, and __MACOSX, are skipped. Links to images and folders are followed, also
 // out of dir, as in torchvision; a link to a folder that contains it is an error.
-func Folder(dir string) (parts Parts[*Files], err error) {
+func Folder(dir string) (parts Parts, err error) {
 	defer func() {
 		if err != nil {
-			parts, err = Parts[*Files]{}, fmt.Errorf("data: %w", err)
+			parts, err = Parts{}, fmt.Errorf("data: %w", err)
 		}
 	}()
 	var all tree
@@ -72,24 +71,6 @@ func Folder(dir string) (parts Parts[*Files], err error) {
 		classes = parts.Train.Classes
 	}
 	return parts, nil
-}
-
-// heldOutShare of the images of a directory without a held-out split is its validation split.
-const heldOutShare = 0.2
-
-// Open returns the images of a directory, see [Find], as sources that read each image when a batch needs it, resized
-// by p. Without a held-out split about a fifth of the images is Validation, chosen by [Files.Split].
-func Open(dir string, p preprocess.Settings) (parts Parts[Dataset], err error) {
-	found, _, err := Find(dir)
-	if err == nil && found.Validation == nil && found.Test == nil {
-		found.Train, found.Validation, err = found.Train.Split(heldOutShare, 0)
-	}
-	for i, files := range found.each() {
-		if err == nil && *files != nil {
-			*parts.each()[i], err = (*files).Stream(p, Streaming{})
-		}
-	}
-	return parts, err
 }
 
 // hidden reports whether a name is skipped; archives of macOS have __MACOSX.
@@ -284,9 +265,9 @@ func (f *Files) splitHash(row int, seed int64) uint64 {
 }
 
 // Parts are the splits of a dataset; a split that it does not have is nil.
-type Parts[T any] struct{ Train, Validation, Test T }
+type Parts struct{ Train, Validation, Test *Files }
 
-func (p *Parts[T]) each() [3]*T { return [3]*T{&p.Train, &p.Validation, &p.Test} }
+func (p *Parts) each() [3]**Files { return [3]**Files{&p.Train, &p.Validation, &p.Test} }
 
 // ErrSplits is wrapped by errors of directories that may be read in two ways, as splits or as classes.
 var ErrSplits = errors.New("folders of splits")

@@ -66,7 +66,7 @@ var ErrKinds = errors.New("two kinds of datasets")
 // training. Images keep the order of the sorted shards. The names of classes are those of the hub's metadata, the lines
 // of classnames.txt in the directory, or 0 to the largest label. Two names for one split, as val and validation, are an
 // error that wraps [ErrSplits].
-func Find(dir string) (parts Parts[*Files], format string, err error) {
+func Find(dir string) (parts Parts, format string, err error) {
 	kind, paths := -1, [3][]string{}
 	for i, k := range shardKinds {
 		found, err := findShards(dir, k.extension)
@@ -86,10 +86,10 @@ func Find(dir string) (parts Parts[*Files], format string, err error) {
 	}
 	k := shardKinds[kind]
 	if err == nil || errors.Is(err, ErrSplits) {
-		return Parts[*Files]{}, "", fmt.Errorf("data: %w, %s (%s) and folders of images: move one of them to another "+
+		return Parts{}, "", fmt.Errorf("data: %w, %s (%s) and folders of images: move one of them to another "+
 			"directory", ErrKinds, k.name, filepath.Base(paths[0][0]))
 	}
-	parts, n := Parts[*Files]{}, 0
+	parts, n := Parts{}, 0
 	var classes []string
 	for i, to := range parts.each() {
 		if paths[i] == nil {
@@ -108,7 +108,7 @@ func Find(dir string) (parts Parts[*Files], format string, err error) {
 			*to, err = newShards(dir, paths[i], in, labels, classes)
 		}
 		if err != nil {
-			return Parts[*Files]{}, "", fmt.Errorf("data: %s: %w", dir, err)
+			return Parts{}, "", fmt.Errorf("data: %s: %w", dir, err)
 		}
 		classes, n = (*to).Classes, n+len(paths[i])
 	}

@@ -174,7 +174,7 @@ func TestFind_SplitsOfShards(t *testing.T) {
 	}
 }
 
-// The validation split has the classes of the training split. Open reads all kinds of directories.
+// The validation split has the classes of the training split.
 func TestFind_Parquet(t *testing.T) {
 	type content struct {
 		Bytes []byte `parquet:"bytes"`
@@ -197,11 +197,6 @@ func TestFind_Parquet(t *testing.T) {
 	if err != nil || format != "2 Parquet files" || !slices.Equal(parts.Train.Labels, []int32{1, 0, 2}) ||
 		!slices.Equal(numbersOf(t, parts.Train), []int{0, 1, 2}) || len(parts.Test.Classes) != 3 {
 		t.Errorf("%+v, %s, %v", parts, format, err)
-	}
-	opened := gomlxtest.Must(Open(dir, toTiny))(t)
-	if img := gomlxtest.Must(opened.Train.Image(t.Context(), 2))(t); img.Height != 3 || img.Pixels[0] != 2 ||
-		opened.Validation != nil || opened.Test.Len() != 1 {
-		t.Errorf("%+v, %+v", img, opened)
 	}
 	// A split may have no names, but no others: neither in its files nor for its labels.
 	for names, valid := range map[string]bool{`"a", "b", "c"`: true, `"b", "a", "c"`: false} {

@@ -134,9 +134,13 @@ func open(dir string) (classes []string, images func(preprocess.Settings) (train
 		must.M(err)
 		return training.Classes, func(preprocess.Settings) (data.Dataset, data.Dataset) { return training, test }
 	}
-	return must.M1(data.Folder(dir)).Train.Classes, func(p preprocess.Settings) (data.Dataset, data.Dataset) {
-		parts := must.M1(data.Open(dir, p))
-		return parts.Train, cmp.Or(parts.Test, parts.Validation)
+	parts := must.M1(data.Folder(dir))
+	fit, held := parts.Train, cmp.Or(parts.Test, parts.Validation)
+	if held == nil {
+		fit, held = must.M2(fit.Split(0.2, 0))
+	}
+	return fit.Classes, func(p preprocess.Settings) (data.Dataset, data.Dataset) {
+		return must.M1(fit.Stream(p, data.Streaming{})), must.M1(held.Stream(p, data.Streaming{}))
 	}
 }
 
