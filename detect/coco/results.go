@@ -32,8 +32,8 @@ type results struct {
 
 // results completes detections by the rule of loadRes in pycocotools; the first detection selects the case. If it has a
 // box, all must have one; each area is the area of the box, and without a segmentation the mask is the box. Otherwise
-// all must have run lengths; the area is the mask's, and without a box so is the box. (So the sizes S, M
-// and L of masks change if boxes are added.) Detections in an unknown image are an error.
+// all must have run lengths; the area is the mask's, and without a box so is the box. (So the sizes S, M and L of masks
+// change if boxes are added.) Detections in an unknown image are an error.
 func (d *Dataset) results(x *index, detections []Detection) (r results, err error) {
 	r = results{slices.Clone(detections), make([]float64, len(detections))}
 	for i := range r.detections {

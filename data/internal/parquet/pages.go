@@ -217,7 +217,7 @@ func (c chunk) unpacked(at int64) (p page, content []byte, err error) {
 	return p, content, nil
 }
 
-var unzstd, _ = zstd.NewReader(nil, zstd.WithDecodeAllCapLimit(true)) // the options are valid
+var unzstd, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecodeAllCapLimit(true)) // no error
 
 // unpack fills out with the content of a page, and allocates no more than that is long.
 func unpack(out, raw []byte, codec format.CompressionCodec) (err error) {
