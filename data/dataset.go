@@ -33,6 +33,9 @@ type Dataset interface {
 	Image(ctx context.Context, row int) (*Image, error)
 }
 
+// Splits are the images of a task. Validation is nil if a recipe splits it off Train, Test if there is none.
+type Splits struct{ Train, Validation, Test Dataset }
+
 var (
 	_ Dataset = (*InMemory)(nil)
 	_ Dataset = (*stream)(nil)

@@ -72,7 +72,7 @@ func (r Recipe) adopt(s *initialModel) (Recipe, error) {
 		return r, fmt.Errorf("finetune: checkpoint %s has patches of %d pixels", s.Path, c.PatchSize)
 	}
 	if err := Adopt(m, c); err != nil {
-		return r, fmt.Errorf("%w in checkpoint %s: omit it in the recipe", err, s.Path)
+		return r, fmt.Errorf("%w in checkpoint %s: leave it at 0, or empty, in the recipe", err, s.Path)
 	}
 	m.Position = cmp.Or(m.Position, c.Position)
 	if a := &r.Augment; a.Mean == [3]float64{} && a.Std == [3]float64{} {

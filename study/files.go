@@ -30,7 +30,7 @@ func (t *Task) FromFiles(train, test [2]*data.Files, logger *slog.Logger) {
 		}
 		return set, err
 	}
-	t.Images = func(ctx context.Context, u Unit) (images data.Parts[data.Dataset], err error) {
+	t.Images = func(ctx context.Context, u Unit) (images data.Splits, err error) {
 		set, err := load(ctx, ofPair(u, train), u)
 		if err != nil {
 			return images, err

@@ -208,13 +208,13 @@ func TestRun_AspectsAndSizesAreSeparateTrainings(t *testing.T) {
 	gomlxtest.OnGo(t)
 	s := small(t)
 	s.Aspects, s.Variants, s.Seeds = finetune.Aspects(), Variants("none"), 1
-	s.Tasks[0].Images = func(ctx context.Context, u Unit) (p data.Parts[data.Dataset], err error) {
+	s.Tasks[0].Images = func(ctx context.Context, u Unit) (p data.Splits, err error) {
 		settings, err := u.Recipe.Preprocessing([2]int{16, 16})
 		if err != nil {
 			return p, err
 		}
 		train, test, err := data.ShapesOfAspects("where", 31, 17, 32, 0, settings)
-		return data.Parts[data.Dataset]{Train: train, Test: test}, err
+		return data.Splits{Train: train, Test: test}, err
 	}
 	run(t, s)
 	want := []string{"small crop|none|1", "small squash|none|1", "small keep|none|1"}
@@ -243,7 +243,7 @@ func TestRun_ShardsAndInterruptions(t *testing.T) {
 	s.Sizes, s.Aspects = [][2]int{{16, 16}}, []string{"crop"} // one of each makes no column
 	lost := *s
 	lost.Tasks = slices.Clone(s.Tasks)
-	lost.Tasks[0].Images = func(context.Context, Unit) (p data.Parts[data.Dataset], err error) {
+	lost.Tasks[0].Images = func(context.Context, Unit) (p data.Splits, err error) {
 		return p, fs.ErrNotExist
 	}
 	if err := lost.Run(t.Context()); !errors.Is(err, fs.ErrNotExist) {
@@ -275,7 +275,7 @@ func TestTask_MayHaveValidationImages(t *testing.T) {
 	validation, _, err := data.Shapes("where", 13, 5, 16, 3)
 	gomlxtest.NoError(t, err)
 	read := s.Tasks[0].Images
-	s.Tasks[0].Images = func(ctx context.Context, u Unit) (data.Parts[data.Dataset], error) {
+	s.Tasks[0].Images = func(ctx context.Context, u Unit) (data.Splits, error) {
 		p, err := read(ctx, u)
 		p.Validation = validation
 		return p, err

@@ -87,7 +87,7 @@ type Task struct {
 	Recipe finetune.Recipe
 	// Images reads the images of a training run: without Validation if the recipe splits it off Train, without Test if
 	// Measure reads it. nil if this machine has none: its training runs are left to others.
-	Images func(ctx context.Context, u Unit) (data.Parts[data.Dataset], error)
+	Images func(ctx context.Context, u Unit) (data.Splits, error)
 	// TestAt reads the test images for a model of another size than it was trained at; nil if those of Images are resized
 	// in the graph.
 	TestAt func(ctx context.Context, m *finetune.Model) (data.Dataset, error)
@@ -102,10 +102,10 @@ type Task struct {
 func (s *Study) recorded() bool { return s.Parts != [2]string{} }
 
 // Sets returns a Task.Images function that takes Unit.Fraction of train, and all of test.
-func Sets(train, test data.Dataset) func(context.Context, Unit) (data.Parts[data.Dataset], error) {
-	return func(_ context.Context, u Unit) (data.Parts[data.Dataset], error) {
+func Sets(train, test data.Dataset) func(context.Context, Unit) (data.Splits, error) {
+	return func(_ context.Context, u Unit) (data.Splits, error) {
 		part, err := data.Fraction(train, u.Fraction, 42)
-		return data.Parts[data.Dataset]{Train: part, Test: test}, err
+		return data.Splits{Train: part, Test: test}, err
 	}
 }
 

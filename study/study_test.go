@@ -27,7 +27,7 @@ func planned(t *testing.T) *Study {
 		Parts: [2]string{"some", "all"}}
 	for _, name := range []string{"dtd", "kitti"} {
 		s.Tasks = append(s.Tasks, Task{Name: name, Recipe: recipe,
-			Images:  func(context.Context, Unit) (p data.Parts[data.Dataset], err error) { return },
+			Images:  func(context.Context, Unit) (p data.Splits, err error) { return },
 			Measure: func(context.Context, Unit, *finetune.Model) (m report.Metrics, _ string, _ error) { return }})
 	}
 	return s

@@ -195,8 +195,8 @@ func (o *comparison) variants(ctx context.Context, s *study.Study, r finetune.Re
 // task is a recipe with its images, read once for each size, as a run of that size alone would. With resample the seed
 // of a run also draws its fraction of the images.
 func task(r finetune.Recipe, d *dataset.Dataset, resample bool) study.Task {
-	read := map[string]dataset.Splits{}
-	t := study.Task{Recipe: r, Images: func(ctx context.Context, u study.Unit) (p data.Parts[data.Dataset], err error) {
+	read := map[string]data.Splits{}
+	t := study.Task{Recipe: r, Images: func(ctx context.Context, u study.Unit) (p data.Splits, err error) {
 		key := fmt.Sprint(u.Recipe.Aspect, u.Recipe.Augment.Size)
 		s, ok := read[key]
 		if !ok {

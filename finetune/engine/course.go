@@ -77,7 +77,11 @@ func (p Progress) String() string {
 	if p.Eval != nil || loss != 0 {
 		found = fmt.Sprintf("%s %.3f  ", name, loss) + found
 	}
-	line := fmt.Sprintf("step %d/%d  %s%.0f images/s", p.Step, p.Steps, found, p.ImagesPerSecond)
+	digits := 0
+	if p.ImagesPerSecond < 10 {
+		digits = 2
+	}
+	line := fmt.Sprintf("step %d/%d  %s%.*f images/s", p.Step, p.Steps, found, digits, p.ImagesPerSecond)
 	if p.Left > 0 || p.Step == p.Steps {
 		line += fmt.Sprintf("  %s left", p.Left.Round(time.Second))
 	}

@@ -30,10 +30,10 @@ func TestProgress_SaysWhatTheValidationMeasured(t *testing.T) {
 		"":                                    {},
 		"validation top-1 25.0 %":             {Metrics: report.Metrics{Top1: 0.25, Images: 7}},
 		"validation box AP 50.0  mask AP 0.0": {DetectionMetrics: report.DetectionMetrics{Boxes: ap(0.5), Masks: ap(0)}},
-		"validation box AP –  7 images/s":     {DetectionMetrics: report.DetectionMetrics{Boxes: ap(-1)}},
+		"validation box AP –  0.43 images/s":  {DetectionMetrics: report.DetectionMetrics{Boxes: ap(-1)}},
 		"validation box AP –  mask AP –":      {DetectionMetrics: report.DetectionMetrics{Boxes: ap(-1), Masks: ap(-1)}},
 	} {
-		if got := (Progress{Step: 3, Steps: 5, ImagesPerSecond: 7, Eval: &e}).String(); !strings.Contains(got, want) {
+		if got := (Progress{Step: 3, Steps: 5, ImagesPerSecond: 0.43, Eval: &e}).String(); !strings.Contains(got, want) {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}

@@ -99,9 +99,6 @@ type Dataset struct {
 	train, validation, test int // number of images; validation is 0 if the recipe splits it off
 }
 
-// Splits are the images of a dataset. Validation is nil if the recipe splits it off Train, Test if there is none.
-type Splits struct{ Train, Validation, Test data.Dataset }
-
 const (
 	shapeSide = 32  // pixels of generated shapes
 	heldOut   = 0.2 // of the images, in a directory without a split
@@ -305,17 +302,17 @@ func ignored(parts ...*data.Files) string {
 }
 
 // Load reads the images for a recipe: those of files are resized as its aspect requires.
-func (d *Dataset) Load(ctx context.Context, r finetune.Recipe) (s Splits, err error) {
+func (d *Dataset) Load(ctx context.Context, r finetune.Recipe) (s data.Splits, err error) {
 	if s, err = d.whole(ctx, r); err == nil && d.fraction > 0 {
 		s.Train, err = data.Fraction(s.Train, d.fraction, fractionSeed)
 	}
 	return s, err
 }
 
-func (d *Dataset) whole(ctx context.Context, r finetune.Recipe) (s Splits, err error) {
+func (d *Dataset) whole(ctx context.Context, r finetune.Recipe) (s data.Splits, err error) {
 	switch {
 	case d.memory[0] != nil:
-		return Splits{Train: d.memory[0], Test: d.memory[1]}, nil
+		return data.Splits{Train: d.memory[0], Test: d.memory[1]}, nil
 	case d.files[0] != nil:
 		settings, err := settingsOf(r)
 		if err != nil {
@@ -333,11 +330,11 @@ func (d *Dataset) whole(ctx context.Context, r finetune.Recipe) (s Splits, err e
 	}
 }
 
-func inMemory(train, test *data.InMemory, err error) (Splits, error) {
+func inMemory(train, test *data.InMemory, err error) (data.Splits, error) {
 	if err != nil {
-		return Splits{}, err
+		return data.Splits{}, err
 	}
-	return Splits{Train: train, Test: test}, nil
+	return data.Splits{Train: train, Test: test}, nil
 }
 
 // settingsOf returns the recipe's preprocessing for images of files.
@@ -351,7 +348,7 @@ func settingsOf(r finetune.Recipe) (preprocess.Settings, error) {
 }
 
 // read reads all splits, and the training images for each batch if streamed.
-func (d *Dataset) read(ctx context.Context, settings preprocess.Settings, streamed bool) (s Splits, err error) {
+func (d *Dataset) read(ctx context.Context, settings preprocess.Settings, streamed bool) (s data.Splits, err error) {
 	if d.unsplit != nil {
 		return s, fmt.Errorf("%w; to evaluate all images: --split %s", d.unsplit, AllSplits)
 	}
@@ -422,11 +419,11 @@ func (d *Dataset) Split(ctx context.Context, name string, m *finetune.Model) (da
 }
 
 // splits reads the images with a model's preprocessing.
-func (d *Dataset) splits(ctx context.Context, m *finetune.Model) (Splits, error) {
+func (d *Dataset) splits(ctx context.Context, m *finetune.Model) (data.Splits, error) {
 	if d.files[0] != nil {
 		settings, err := m.Preprocessing()
 		if err != nil {
-			return Splits{}, err
+			return data.Splits{}, err
 		}
 		return d.read(ctx, settings, d.Streams(m.Recipe) && !settings.Float)
 	}
@@ -543,7 +540,7 @@ const splitTrain = "train"
 // asTrained returns the training and the validation images that a run of this dataset had: of a fraction drawn by
 // fractionSeed, or with --resample-images by the run's seed. The fingerprint of the training images in the run's
 // checkpoint decides. Another model's validation images are split off the whole dataset, which is said.
-func (d *Dataset) asTrained(s Splits, m *finetune.Model) (Splits, error) {
+func (d *Dataset) asTrained(s data.Splits, m *finetune.Model) (data.Splits, error) {
 	fraction, seed := fractionOf(m)
 	whole := s
 	var err error
@@ -558,7 +555,7 @@ func (d *Dataset) asTrained(s Splits, m *finetune.Model) (Splits, error) {
 			if err != nil {
 				return s, err
 			}
-			had := Splits{Train: part, Validation: s.Validation, Test: s.Test}
+			had := data.Splits{Train: part, Validation: s.Validation, Test: s.Test}
 			if s.Validation != nil && data.Fingerprint(part) == m.Source.Data {
 				return had, nil
 			}
