@@ -271,8 +271,8 @@ func (t storedTensor) isFloat(name string) error {
 	if t.dtype.IsFloat() && t.dtype.Size() <= 4 {
 		return nil
 	}
-	return &formatError{File: t.file, Tensor: name, Reason: fmt.Sprintf("type %s, want float32, float16 or bfloat16: save "+
-		"the model in one of these (model.float() in PyTorch)", t.dtype)}
+	return &formatError{File: t.file, Tensor: name, Reason: fmt.Sprintf("type %s, want float32, float16 or bfloat16: "+
+		"save the model in one of these (model.float() in PyTorch)", t.dtype)}
 }
 
 // readAsIs returns t in its own type. Its size was checked when the file was opened.

@@ -300,7 +300,7 @@ func (in found) splits(dir string) (folders [3]string, err error) {
 		named[name], train = name, train || split == 0
 		nested = nested || in.images[name] != nil && !slices.ContainsFunc(in.images[name], beside)
 	}
-	if !nested && !(train && len(others) == 0) {
+	if !nested && (!train || len(others) > 0) {
 		return folders, nil
 	}
 	others = slices.DeleteFunc(others, func(name string) bool { return in.images[name] == nil })

@@ -41,7 +41,8 @@ func (t Table) Markdown() string {
 		b.WriteString("\n")
 	}
 	write(t.Header)
-	b.WriteString("|" + strings.Repeat("---|", t.TextColumns) + strings.Repeat("---:|", len(t.Header)-t.TextColumns) + "\n")
+	numbers := len(t.Header) - t.TextColumns
+	b.WriteString("|" + strings.Repeat("---|", t.TextColumns) + strings.Repeat("---:|", numbers) + "\n")
 	for _, line := range t.Rows {
 		write(line)
 	}

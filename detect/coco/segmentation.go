@@ -93,22 +93,20 @@ func (s *Segmentation) UnmarshalJSON(raw []byte) error {
 		Size   []int           `json:"size"`
 		Counts json.RawMessage `json:"counts"`
 	}
-	err := json.Unmarshal(raw, &read)
-	if err == nil && (len(read.Size) != 2 || checkSize(read.Size[0], read.Size[1]) != nil || len(read.Counts) == 0) {
-		err = errors.New("the size or the counts are missing")
-	}
-	var runs RLE
+	valid := json.Unmarshal(raw, &read) == nil && len(read.Size) == 2 && checkSize(read.Size[0], read.Size[1]) == nil &&
+		len(read.Counts) > 0
 	switch {
-	case err != nil:
+	case !valid:
 	case read.Counts[0] == '"':
-		err = json.Unmarshal(read.Counts, &s.Packed)
+		valid = json.Unmarshal(read.Counts, &s.Packed) == nil
 	case read.Counts[0] == '[':
-		err = json.Unmarshal(read.Counts, &runs.Counts)
+		var runs RLE
+		valid = json.Unmarshal(read.Counts, &runs.Counts) == nil
 		s.Packed = runs.pack()
 	default:
-		err = errors.New("no counts")
+		valid = false
 	}
-	if err != nil {
+	if !valid {
 		*s = Segmentation{broken: "neither polygons nor run lengths with size and counts"}
 		return nil
 	}

@@ -222,7 +222,7 @@ type Line struct {
 }
 
 // Draw writes one large plot as a PNG.
-func (p Plot) Draw(w io.Writer) error { return Plots(w, Large, [][]Plot{{p}}) }
+func (of Plot) Draw(w io.Writer) error { return Plots(w, Large, [][]Plot{{of}}) }
 
 // Plots writes plots of one size in rows, their axes aligned, as a PNG. The last row may be shorter.
 func Plots(w io.Writer, size vg.Point, plots [][]Plot) error {

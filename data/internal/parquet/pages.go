@@ -237,11 +237,12 @@ func unpack(out, raw []byte, codec format.CompressionCodec) (err error) {
 			n, err = io.ReadFull(r, out)
 		}
 		if err == nil { // a checksum is at the end
-			more := 0
-			if more, err = r.Read(make([]byte, 1)); errors.Is(err, io.EOF) {
+			var more int
+			more, err = r.Read(make([]byte, 1))
+			n += more
+			if errors.Is(err, io.EOF) {
 				err = nil
 			}
-			n += more
 		}
 	case codec == format.Zstd:
 		var all []byte
