@@ -527,6 +527,31 @@ func peak(do func()) int64 {
 	return largest
 }
 
+// Sixty-four clients send images with the maximum number of pixels in few bytes. Without the limits this would take
+// 64·4 MB.
+func TestServe_MemoryStaysUnderItsBound(t *testing.T) {
+	gomlxtest.OnGo(t)
+	o := Options{Bytes: 100_000, Pixels: 1_000_000, Images: 64, Timeout: 5 * time.Minute} // not tested here
+	_, url, _ := start(t, &counts{}, o)
+	raw := pixels(1000, 1000, red)
+	used := peak(func() {
+		var done sync.WaitGroup
+		for range 64 {
+			done.Go(func() {
+				for range 3 {
+					if code, got := post(t, url+"/v1/predict", "", bytes.NewReader(raw)); code != 200 && code != 429 {
+						t.Errorf("status %d, %v", code, got)
+					}
+				}
+			})
+		}
+		done.Wait()
+	})
+	if bound := 2 * o.Memory(3*5, false); used > bound { // garbage may take as much again
+		t.Errorf("%d bytes, want at most %d", used, bound)
+	}
+}
+
 func TestServe_AMutatedImageNeverCrashesTheServer(t *testing.T) {
 	gomlxtest.OnGo(t)
 	o := Options{Pixels: 100_000}

@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -101,6 +102,17 @@ func TestCompletion(t *testing.T) {
 		if text := succeeds(t, "__complete", strings.Split(line, " ")...); !strings.Contains(
 			"\n"+text, "\n"+want+"\n") {
 			t.Errorf("%sTAB gives\n%s", line, text)
+		}
+	}
+}
+
+// The modules are those that the Go tool put into this program.
+func TestLicenses(t *testing.T) {
+	out := succeeds(t, "licenses")
+	info, _ := debug.ReadBuildInfo()
+	for _, m := range info.Deps {
+		if !strings.Contains(out, m.Path+" "+m.Version+"\n") {
+			t.Errorf("%s is not listed", m.Path)
 		}
 	}
 }
