@@ -226,7 +226,7 @@ func (f *family) runs(c vit.Config, out map[string]any) (err error) {
 
 // onGrid refuses a grid on which the software fails or misplaces the positions of a model.
 func (f *family) onGrid(c vit.Config) error {
-	if grid := (gridOf(c)); f.square && grid[0] != grid[1] && c.Position != "none" {
+	if grid := gridOf(c); f.square && grid[0] != grid[1] && c.Position != "none" {
 		return errors.Errorf("image_size: transformers' %s has positions of square grids alone, not of %s", f.class, grid)
 	}
 	return nil

@@ -140,7 +140,7 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 	return m, err
 }
 
-// opened is a model of which all is read but the numbers.
+// opened is a model that is read except for its numbers.
 type opened struct {
 	*Imported
 	described

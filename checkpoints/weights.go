@@ -3,7 +3,6 @@
 package checkpoints
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -237,7 +236,7 @@ func (w *weights) addShards(file string) error {
 
 // floatReader reads tensors as float32 through reused buffers.
 type floatReader struct {
-	raw    bytes.Buffer
+	raw    [1 << 16]byte
 	floats []float32
 }
 
@@ -247,22 +246,28 @@ func (b *floatReader) read(name string, t storedTensor) ([]float32, error) {
 	if err := t.isFloat(name); err != nil {
 		return nil, err
 	}
-	size := t.dtype.Size() // in bytes
+	left := t.dtype.Size() // in bytes
 	for _, dim := range t.dims {
-		size *= dim
+		left *= dim
 	}
-	b.raw.Reset()
+	b.floats = b.floats[:0]
 	err := t.use(name, func(r io.Reader) error {
-		n, err := b.raw.ReadFrom(io.LimitReader(r, int64(size)+1))
-		switch {
-		case err == nil && n < int64(size):
-			err = io.ErrUnexpectedEOF
-		case err == nil && n > int64(size):
-			err = errors.New("it has more data than its shape requires")
+		for left > 0 {
+			chunk := b.raw[:min(left, len(b.raw))]
+			if _, err := io.ReadFull(r, chunk); err != nil {
+				return err
+			}
+			b.floats = appendFloats(b.floats, chunk, t.dtype)
+			left -= len(chunk)
 		}
-		return err
+		switch n, err := io.ReadFull(r, b.raw[:1]); {
+		case n != 0:
+			return errors.New("it has more data than its shape requires")
+		case err != io.EOF:
+			return err
+		}
+		return nil
 	})
-	b.floats = appendFloats(slices.Grow(b.floats[:0], b.raw.Len()/t.dtype.Size()), b.raw.Bytes(), t.dtype)
 	return b.floats, err
 }
 

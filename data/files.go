@@ -184,7 +184,7 @@ func (f *Files) Load(ctx context.Context, p preprocess.Settings, logger *slog.Lo
 	return f.reading(logger).load(ctx, p)
 }
 
-// load is Load.
+// load decodes the files, see Load.
 func (f reading) load(ctx context.Context, p preprocess.Settings) (*InMemory, error) {
 	m, err := newMemory(f.Name, f.Len(), f.Classes, p)
 	if err != nil {

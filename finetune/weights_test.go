@@ -159,7 +159,7 @@ func TestRecord_OfEqualAccuraciesTheLowerLossIsBest(t *testing.T) {
 	}
 }
 
-// A finished run whose picture is gone draws it again, one whose rows are gone is evaluated again, once; what a killed
+// A finished run whose figure is gone draws it again, one whose rows are gone is evaluated again, once; what a killed
 // process left unfinished goes.
 func TestRun_RepeatedCompletesItsDirectory(t *testing.T) {
 	gomlxtest.OnGo(t)

@@ -779,7 +779,7 @@ func TestServe_MetricsCountRequestsAndBatches(t *testing.T) {
 	}
 }
 
-// Memory is that of eight bodies, on half of the cores images of the most pixels and on the others of 2^20, and waiting
+// Memory holds eight bodies, on half of the cores images of the most pixels and on the others of 2^20, and waiting
 // images; package data measures the bytes of each pixel by format.
 func TestOptions_MemoryAndRanges(t *testing.T) {
 	o := Options{Bytes: 1000, Pixels: 7 << 20, Images: 11}

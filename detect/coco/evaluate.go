@@ -37,8 +37,7 @@ type outcome struct {
 
 // Evaluate compares the boxes of detections with a dataset, or their masks, and returns cocoapi's twelve metrics, in
 // the order of StatNames: fractions of 1, or -1. Zero areas are COCO's. Either all detections have a box, which is the
-// mask if there is no segmentation, or all have run lengths. Masks are decoded image by image, to limit
-// memory.
+// mask if there is no segmentation, or all have run lengths. Masks are decoded image by image, to limit memory.
 func Evaluate(d *Dataset, detections []Detection, masks bool, areas Areas) ([12]float64, error) {
 	e, err := evaluate(d, detections, masks, areas)
 	if err != nil {

@@ -35,7 +35,7 @@ func Interruptible(c *cobra.Command) context.Context {
 	}
 	go func() {
 		first := (<-signals).(syscall.Signal)
-		what := "saving or answering what is in flight, then stopping"
+		what := "finishing what is in flight, then stopping"
 		if world != nil {
 			what = "all processes save and stop after this step"
 		}
