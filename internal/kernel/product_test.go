@@ -15,29 +15,6 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// The expected values are GoMLX's product, differentiated in float64.
-func TestProductsAndTheirGradientsAreThoseOfMatMul(t *testing.T) {
-	for _, c := range []struct{ a, b []int }{
-		{[]int{5, 7}, []int{7, 11}}, {[]int{7, 7}, []int{7, 7}}, {[]int{2, 3, 5, 7}, []int{2, 3, 7, 11}},
-		{[]int{31, 7}, []int{7, 3}}, {[]int{2, 31, 7}, []int{2, 7, 3}}, // whose first factor is the largest of all
-	} {
-		run := func(dtype dtypes.DType, product func(a, b *graph.Node) *graph.Node) [][]float64 {
-			return gomlxtest.Run(t, func(in []*graph.Node) []*graph.Node {
-				a, b := graph.ConvertDType(in[0], dtype), graph.Sin(graph.ConvertDType(in[1], dtype))
-				y := product(graph.Sin(a), b)
-				grads := graph.Gradient(graph.ReduceAllSum(graph.Sin(y)), a, b)
-				return append(grads, y)
-			}, gomlxtest.Noise(c.a...), gomlxtest.Noise(c.b...))
-		}
-		want := run(dtypes.Float64, graph.MatMul)
-		for dtype, tolerance := range map[dtypes.DType]float64{dtypes.Float64: 1e-14, dtypes.Float32: 1e-6} {
-			for i, got := range run(dtype, Product) {
-				gomlxtest.Near(t, fmt.Sprint(c, dtype, " output ", i), got, want[i], tolerance)
-			}
-		}
-	}
-}
-
 // Sums of 16-bit products are rounded once: by at most the last of the 8 bits, whatever their length.
 func TestGradientsOfHalfPrecisionAccumulateInFloat32(t *testing.T) {
 	const n, in, out = 2003, 7, 11
@@ -88,81 +65,6 @@ func sixtyFourths(of *tensors.Tensor) (numbers []float64) {
 		}
 	})
 	return numbers
-}
-
-// The expected values are autodiff's of the plain forms. Channels 2i and 2i+1 are a pair of Rotate; the batch of the
-// factors of Rescale is 1, with the explicit gradient, or the input's, without it.
-func TestFunctionsAndTheirGradientsAreThoseOfPlainForms(t *testing.T) {
-	type function = func(in []*graph.Node) *graph.Node
-	rotated := func(rotate func(x, cos, sin *graph.Node, quarter func(*graph.Node) *graph.Node) *graph.Node) function {
-		quarter := func(x *graph.Node) *graph.Node { // (a, b) -> (-b, a)
-			pairs := graph.Reshape(x, -1, 2)
-			a, b := graph.SliceAxis(pairs, 1, graph.AxisElem(0)), graph.SliceAxis(pairs, 1, graph.AxisElem(1))
-			return graph.Reshape(graph.Concatenate([]*graph.Node{graph.Neg(b), a}, 1), x.Shape().Dimensions...)
-		}
-		return func(in []*graph.Node) *graph.Node {
-			d := in[1].Shape().Dimensions
-			both := graph.Reshape(graph.Stack([]*graph.Node{in[1], in[1]}, -1), d[0], d[1], d[2], 6) // of a pair
-			return rotate(in[0], graph.Cos(both), graph.Sin(both), quarter)
-		}
-	}
-	rotate := rotated(func(x, cos, sin *graph.Node, quarter func(*graph.Node) *graph.Node) *graph.Node {
-		return graph.Add(graph.Mul(x, cos), graph.Mul(quarter(x), sin))
-	})
-	rescale := func(in []*graph.Node) *graph.Node { return Rescale(in[0], in[1]) }
-	product := func(in []*graph.Node) *graph.Node { return graph.Mul(in[0], in[1]) }
-	crop := func(axis, begin, end int) (ours, plain function) {
-		return func(in []*graph.Node) *graph.Node { return Crop(in[0], axis, begin, end) },
-			func(in []*graph.Node) *graph.Node { return graph.SliceAxis(in[0], axis, graph.AxisRange(begin, end)) }
-	}
-	inside, plainInside := crop(2, 1, 5)
-	last, plainLast := crop(1, 3, 5)
-	for name, c := range map[string]struct {
-		ours, plain function
-		dims        [][]int
-	}{
-		"dense": {func(in []*graph.Node) *graph.Node {
-			return graph.Add(Dense(in[0], in[1], in[2]), Dense(graph.Square(in[0]), in[1], nil))
-		}, func(in []*graph.Node) *graph.Node {
-			x := graph.Add(in[0], graph.Square(in[0]))
-			return graph.Add(graph.Einsum("bti,io->bto", x, in[1]), graph.Reshape(in[2], 1, 1, -1))
-		}, [][]int{{2, 3, 5}, {5, 7}, {7}}},
-		"affine": {func(in []*graph.Node) *graph.Node { return Affine(in[0], in[1], in[2]) },
-			func(in []*graph.Node) *graph.Node {
-				return graph.Add(graph.Mul(in[0], graph.Reshape(in[1], 1, 1, 7)), graph.Reshape(in[2], 1, 1, 7))
-			}, [][]int{{2, 3, 7}, {7}, {7}}},
-		"rescale by one image's factors": {rescale, product, [][]int{{3, 5, 7}, {1, 5, 7}}},
-		"rescale":                        {rescale, product, [][]int{{3, 5, 7}, {3, 5, 7}}},
-		"rotate all images alike":        {rotated(Rotate), rotate, [][]int{{3, 5, 7, 6}, {1, 5, 7, 3}}},
-		"rotate all heads alike":         {rotated(Rotate), rotate, [][]int{{3, 5, 7, 6}, {3, 5, 1, 3}}},
-		"crop":                           {inside, plainInside, [][]int{{2, 5, 7, 3}}},
-		"crop the last":                  {last, plainLast, [][]int{{2, 5, 7, 3}}},
-		"convolution": {func(in []*graph.Node) *graph.Node { return Conv3x3(in[0], in[1], nil) },
-			func(in []*graph.Node) *graph.Node { return graph.Convolve(in[0], in[1]).PadSame().Done() },
-			[][]int{{2, 5, 7, 3}, {3, 3, 3, 4}}},
-	} {
-		if gomlxtest.Backend().Name() == "onnxruntime" && strings.HasPrefix(name, "c") {
-			continue // it has no gradient of a slice
-		}
-		var inputs []any
-		for _, dims := range c.dims {
-			inputs = append(inputs, gomlxtest.Noise(dims...))
-		}
-		run := func(of function) [][]float64 {
-			return gomlxtest.Run(t, func(in []*graph.Node) []*graph.Node {
-				sines := make([]*graph.Node, len(in)) // the graph goes on before and after the function
-				for i, x := range in {
-					sines[i] = graph.Sin(x)
-				}
-				y := of(sines)
-				return append(graph.Gradient(graph.ReduceAllSum(graph.Sin(y)), in...), y)
-			}, inputs...)
-		}
-		want := run(c.plain)
-		for i, got := range run(c.ours) {
-			gomlxtest.Near(t, fmt.Sprint(name, " output ", i), got, want[i], 1e-6)
-		}
-	}
 }
 
 // On the backends that benefit, every product of a step contracts the last axis of one factor and the next-to-last of
