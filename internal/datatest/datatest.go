@@ -7,7 +7,6 @@ import (
 	"archive/tar"
 	"archive/zip"
 	"bytes"
-	"cmp"
 	"encoding/binary"
 	"fmt"
 	"image"
@@ -17,6 +16,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/janpfeifer/must"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/numpy"
 )
 
@@ -26,12 +28,8 @@ func Tree[T string | []byte](t testing.TB, files map[string]T) (dir string) {
 	dir = t.TempDir()
 	for name, content := range files {
 		path := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		gomlxtest.NoError(t, os.WriteFile(path, []byte(content), 0o644))
 	}
 	return dir
 }
@@ -41,23 +39,17 @@ func Tar(members ...[2]string) []byte {
 	var file bytes.Buffer
 	w := tar.NewWriter(&file)
 	for _, m := range members {
-		err := w.WriteHeader(&tar.Header{Name: m[0], Mode: 0o644, Size: int64(len(m[1]))})
-		if _, failed := io.WriteString(w, m[1]); err != nil || failed != nil {
-			panic(cmp.Or(err, failed))
-		}
+		must.M(w.WriteHeader(&tar.Header{Name: m[0], Mode: 0o644, Size: int64(len(m[1]))}))
+		must.M1(io.WriteString(w, m[1]))
 	}
-	if err := w.Close(); err != nil {
-		panic(err)
-	}
+	must.M(w.Close())
 	return file.Bytes()
 }
 
 // PNG returns the PNG file of an image.
 func PNG(img image.Image) []byte {
 	var file bytes.Buffer
-	if err := png.Encode(&file, img); err != nil {
-		panic(err)
-	}
+	must.M(png.Encode(&file, img))
 	return file.Bytes()
 }
 
@@ -116,20 +108,11 @@ func NPZ(t testing.TB, members map[string][]byte) (file string) {
 	var out bytes.Buffer
 	archive := zip.NewWriter(&out)
 	for name, content := range members {
-		if content == nil {
-			continue
-		}
-		w, err := archive.Create(name)
-		if err == nil {
-			_, err = w.Write(content)
-		}
-		if err != nil {
-			t.Fatal(err)
+		if content != nil {
+			must.M1(must.M1(archive.Create(name)).Write(content))
 		}
 	}
-	if err := archive.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.M(archive.Close())
 	return filepath.Join(Tree(t, map[string][]byte{"arrays.npz": out.Bytes()}), "arrays.npz")
 }
 

@@ -23,7 +23,9 @@ import (
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/janpfeifer/must"
 
+	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/plugin"
 )
 
@@ -37,24 +39,15 @@ var PureGo = sync.OnceValue(func() compute.Backend { return open(pureGo) })
 
 // open is backend.Open, which tests of lower packages cannot import: without downloads, XLA without its wrong fusions.
 func open(name string) compute.Backend {
-	b, err := func() (compute.Backend, error) {
-		options, isXLA := strings.CutPrefix(name+":", "xla:")
-		if name == "go" {
-			name = pureGo
-		}
-		if !isXLA {
-			return compute.NewWithConfig(name)
-		}
-		p, options, devices, err := plugin.Named(plugin.All(), strings.TrimSuffix(options, ":"))
-		if err != nil {
-			return nil, err
-		}
-		b, _, err := plugin.Open(p, options, max(1, devices))
-		return b, err
-	}()
-	if err != nil {
-		panic(err)
+	options, isXLA := strings.CutPrefix(name+":", "xla:")
+	if name == "go" {
+		name = pureGo
 	}
+	if !isXLA {
+		return must.M1(compute.NewWithConfig(name))
+	}
+	p, options, devices := must.M3(plugin.Named(plugin.All(), strings.TrimSuffix(options, ":")))
+	b, _ := must.M2(plugin.Open(p, options, max(1, devices)))
 	return b
 }
 
@@ -97,9 +90,7 @@ func Build(t testing.TB, store *model.Store, build func(*model.Scope, []*graph.N
 		nodes = append(nodes, graph.Parameter(g, fmt.Sprint("input", i), input.Shape()))
 	}
 	build(store.RootScope(), nodes)
-	if err := store.InitializeVariables(Backend(), nil); err != nil {
-		t.Fatal(err)
-	}
+	NoError(t, store.InitializeVariables(Backend(), nil))
 }
 
 // Run builds and runs one graph on the test backend and returns its outputs widened to float64.
@@ -114,18 +105,11 @@ func Run(t testing.TB, build func(inputs []*graph.Node) []*graph.Node, inputs ..
 func RunModel(t testing.TB, store *model.Store, build func(*model.Scope, []*graph.Node) []*graph.Node,
 	inputs ...any) [][]float64 {
 	t.Helper()
-	exec, err := model.NewExec(Backend(), store, build)
-	if err != nil {
-		t.Fatal(err)
-	}
+	exec := Must(model.NewExec(Backend(), store, build))(t)
 	defer exec.Finalize()
-	outputs, err := exec.Call(inputs...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	values := make([][]float64, len(outputs))
-	for i, output := range outputs {
-		values[i] = Values(t, output)
+	var values [][]float64
+	for _, output := range Must(exec.Call(inputs...))(t) {
+		values = append(values, Values(t, output))
 	}
 	return values
 }
@@ -134,29 +118,20 @@ func RunModel(t testing.TB, store *model.Store, build func(*model.Scope, []*grap
 func Values(t testing.TB, x *tensors.Tensor) []float64 {
 	t.Helper()
 	var out []float64
-	err := x.ConstFlatData(func(flat any) {
+	NoError(t, x.ConstFlatData(func(flat any) {
 		switch data := flat.(type) {
 		case []float32:
-			for _, v := range data {
-				out = append(out, float64(v))
-			}
+			out = fixtures.Float64s(data)
 		case []float64:
-			out = append(out, data...)
+			out = fixtures.Float64s(data)
 		case []int64:
-			for _, v := range data {
-				out = append(out, float64(v))
-			}
+			out = fixtures.Float64s(data)
 		case []int32:
-			for _, v := range data {
-				out = append(out, float64(v))
-			}
+			out = fixtures.Float64s(data)
 		default:
 			t.Fatalf("gomlxtest.Values: %T is not read here", flat)
 		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return out
 }
 
@@ -223,9 +198,7 @@ func Seeded(t testing.TB, seed int64) *model.Store {
 	t.Helper()
 	store := model.NewStore()
 	store.SetParam("/"+model.ParamInitialSeed, seed)
-	if err := store.SetRNGStateFromSeed(seed); err != nil {
-		t.Fatal(err)
-	}
+	NoError(t, store.SetRNGStateFromSeed(seed))
 	return store
 }
 
@@ -263,9 +236,7 @@ func Noise(dims ...int) *tensors.Tensor {
 func Must[T any](value T, err error) func(t testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		NoError(t, err)
 		return value
 	}
 }

@@ -3,6 +3,7 @@
 package gomlxtest
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,10 +45,7 @@ func (f *Torch) Get(name string) fixtures.Tensor {
 func (f *Torch) AllUsed(prefix string, except ...string) {
 	f.t.Helper()
 	for name := range f.Tensors {
-		excepted := false
-		for _, e := range except {
-			excepted = excepted || strings.HasPrefix(name, e)
-		}
+		excepted := slices.ContainsFunc(except, func(e string) bool { return strings.HasPrefix(name, e) })
 		if strings.HasPrefix(name, prefix) && !f.used[name] && !excepted {
 			f.t.Errorf("tensor %q of the fixture is not mapped", name)
 		}
@@ -58,9 +56,7 @@ func (f *Torch) AllUsed(prefix string, except ...string) {
 func (f *Torch) Set(path string, data []float64, dims ...int) {
 	f.t.Helper()
 	x := Input(fixtures.Tensor{Data: data, Shape: dims})
-	if _, err := f.Store.CreateVariable(f.scope+path, x); err != nil {
-		f.t.Fatal(err)
-	}
+	Must(f.Store.CreateVariable(f.scope+path, x))(f.t)
 }
 
 // Vector sets a tensor at path that is one-dimensional in our model.

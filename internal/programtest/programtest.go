@@ -6,7 +6,6 @@ package programtest
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -17,6 +16,8 @@ import (
 	"time"
 
 	"github.com/gomlx/compute"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 // asProgram is the variable that turns a test binary into the program under test.
@@ -70,26 +71,17 @@ func Finish(t *testing.T, command *exec.Cmd) Ended {
 // Interrupted runs the program and sends it a signal after the first line about progress.
 func Interrupted(t *testing.T, s os.Signal, args ...string) Ended {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
 	command := Command(t, args...)
-	stderr, err := command.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer context.AfterFunc(ctx, func() { _ = command.Process.Kill() })()
+	stderr := gomlxtest.Must(command.StderrPipe())(t)
+	gomlxtest.NoError(t, command.Start())
+	defer time.AfterFunc(3*time.Minute, func() { _ = command.Process.Kill() }).Stop()
 	var printed strings.Builder
 	sent := false
 	for lines := bufio.NewScanner(stderr); lines.Scan(); {
 		fmt.Fprintln(&printed, lines.Text())
 		if !sent && strings.Contains(lines.Text(), "images/s") {
 			sent = true
-			if err := command.Process.Signal(s); err != nil {
-				t.Fatal(err)
-			}
+			gomlxtest.NoError(t, command.Process.Signal(s))
 		}
 	}
 	_ = command.Wait() // its status contains the result
