@@ -90,6 +90,18 @@ func (a *answer) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// reply answers with a status, headers, each a name and its value, and content.
+func reply(code int, content []byte, headers ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		for pair := range slices.Chunk(headers, 2) {
+			w.Header().Set(pair[0], pair[1])
+		}
+		if w.WriteHeader(code); len(content) > 0 {
+			_, _ = w.Write(content)
+		}
+	}
+}
+
 // seen returns the requested ranges and the bytes sent, once no request is being served.
 func (s *server) seen() (requests []string, sent int) {
 	s.mu.Lock()
@@ -192,113 +204,69 @@ func TestFetchContinuesWhatAnInterruptedCallLeft(t *testing.T) {
 }
 
 // An earlier call may have left a complete file, another version, or zeros, as some file systems do after a power cut.
-// The lock file of a killed process exists as well.
-func TestFetchUsesOrDropsWhatAnEarlierCallLeft(t *testing.T) {
-	s := newServer(t, 30_011)
-	for name, c := range map[string]struct {
-		left     []byte
-		requests []string
-	}{
-		"a_beginning":     {s.content[:7001], []string{"bytes=7001-"}},
-		"all_of_it":       {s.content, []string{"bytes=30011-"}}, // answered by 416
-		"another_version": {bytes.Repeat([]byte("old"), 1000), []string{"bytes=3000-", ""}},
-		"zeros":           {make([]byte, 7001), []string{"bytes=7001-", ""}},
-		"too_much":        {append(bytes.Clone(s.content), 7), []string{"bytes=30012-", ""}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s, path := newServer(t, 30_011), newPath(t)
-			put(t, path+".incomplete", c.left)
+// The lock file of a killed process exists as well. A file that changes between two requests is downloaded once more
+// from the start, and transient failures are retried.
+func TestFetch_ArrivesAfter(t *testing.T) {
+	content, again := newServer(t, 30_011).content, make([]string, retries+1)
+	left := func(part []byte) func(*server, string) {
+		return func(_ *server, path string) {
+			put(t, path+".incomplete", part)
 			put(t, path+".lock", nil)
-			arrives(t, s, s.file(), path, c.requests...)
-		})
-	}
-}
-
-// A file that changes between two requests is downloaded once more from the start.
-func TestFetchStartsOverWhenTheFileChangesMeanwhile(t *testing.T) {
-	s := newServer(t, 30_011)
-	f, whole := s.file(), s.content
-	s.content, s.cut = bytes.Repeat([]byte("old"), 10_000), 10_007
-	s.before = func(http.ResponseWriter, *http.Request) {
-		if len(s.requests) > 1 {
-			s.content, s.cut = whole, 0
 		}
 	}
-	arrives(t, s, f, newPath(t), "", "bytes=10007-", "")
-}
-
-func TestFetchRetriesTransientFailures(t *testing.T) {
-	status := func(code int, header, value string) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set(header, value)
-			w.WriteHeader(code)
-		}
-	}
-	for name, misbehave := range map[string]http.HandlerFunc{
-		"408":            status(http.StatusRequestTimeout, "Retry-After", "soon"),
-		"429":            status(http.StatusTooManyRequests, "Retry-After", "0"),
-		"500":            status(http.StatusInternalServerError, "Retry-After", "-3"),
-		"502":            status(http.StatusBadGateway, "Retry-After", "99999999999999999999"),
-		"503":            status(http.StatusServiceUnavailable, "Retry-After", "Mon, 02 Jan 2006 15:04:05 GMT"),
-		"504":            status(http.StatusGatewayTimeout, "Retry-After", ""),
-		"dropped":        func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
-		"uninvited_part": status(http.StatusPartialContent, "Content-Range", "bytes 0-1/2"),
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newServer(t, 30_011)
+	first := func(misbehave http.HandlerFunc) func(*server, string) {
+		return func(s *server, _ string) {
 			s.before = func(w http.ResponseWriter, r *http.Request) {
 				if len(s.requests) <= retries {
 					misbehave(w, r)
 				}
 			}
-			arrives(t, s, s.file(), newPath(t), make([]string, retries+1)...)
+		}
+	}
+	for name, c := range map[string]struct {
+		set      func(s *server, path string)
+		requests []string
+	}{
+		"a beginning":     {left(content[:7001]), []string{"bytes=7001-"}},
+		"all of it":       {left(content), []string{"bytes=30011-"}}, // answered by 416
+		"another version": {left(bytes.Repeat([]byte("old"), 1000)), []string{"bytes=3000-", ""}},
+		"zeros":           {left(make([]byte, 7001)), []string{"bytes=7001-", ""}},
+		"too much":        {left(append(bytes.Clone(content), 7)), []string{"bytes=30012-", ""}},
+		"a change meanwhile": {func(s *server, _ string) {
+			s.content, s.cut = bytes.Repeat([]byte("old"), 10_000), 10_007
+			s.before = func(http.ResponseWriter, *http.Request) {
+				if len(s.requests) > 1 {
+					s.content, s.cut = content, 0
+				}
+			}
+		}, []string{"", "bytes=10007-", ""}},
+		"408": {first(reply(http.StatusRequestTimeout, nil, "Retry-After", "soon")), again},
+		"429": {first(reply(http.StatusTooManyRequests, nil, "Retry-After", "0")), again},
+		"500": {first(reply(http.StatusInternalServerError, nil, "Retry-After", "-3")), again},
+		"502": {first(reply(http.StatusBadGateway, nil, "Retry-After", "99999999999999999999")), again},
+		"503": {first(reply(http.StatusServiceUnavailable, nil, "Retry-After", "Mon, 02 Jan 2006 15:04:05 GMT")),
+			again},
+		"504":                  {first(reply(http.StatusGatewayTimeout, nil, "Retry-After", "")), again},
+		"a dropped connection": {first(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }), again},
+		"an uninvited part":    {first(reply(http.StatusPartialContent, nil, "Content-Range", "bytes 0-1/2")), again},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, path := newServer(t, 30_011), newPath(t)
+			f := s.file()
+			c.set(s, path)
+			arrives(t, s, f, path, c.requests...)
 		})
 	}
 }
 
 // A server that never resumes must not cause an endless loop.
-func TestFetchGivesUpOnAServerThatNeverResumes(t *testing.T) {
-	for name, c := range map[string]struct {
-		status int
-		place  string // index of the part, if it is one
-		asked  []string
-	}{
-		"knows_no_ranges": {http.StatusOK, "", []string{"", "bytes=10007-", "bytes=10007-"}},
-		"other_parts":     {http.StatusPartialContent, "bytes 10006-30010/30011", []string{"", "bytes=10007-", ""}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s, path := newServer(t, 30_011), newPath(t)
-			s.cut = 10_007
-			s.before = func(w http.ResponseWriter, r *http.Request) {
-				if r.Header.Get("Range") != "" {
-					w.Header().Set("Content-Length", "30011")
-					w.Header().Set("Content-Range", c.place)
-					w.WriteHeader(c.status)
-					_, _ = w.Write(s.content[:s.cut])
-					panic(http.ErrAbortHandler)
-				}
-			}
-			err := hurried(t).Fetch(t.Context(), s.file(), path, nil)
-			requests, _ := s.seen()
-			if err == nil || len(requests) > 4*retries || !slices.Equal(requests[:3], c.asked) || fileSize(path) > 0 {
-				t.Errorf("requests %q, then error %v, want %q first", requests, err, c.asked)
-			}
-		})
-	}
-}
-
 func TestFetchRefusesInOneLineAndLeavesNothingUnderTheFinalName(t *testing.T) {
 	type change = func(*server, *File, *Client)
 	hash := func(digits int) change {
 		return func(_ *server, f *File, _ *Client) { f.Hash = strings.Repeat("0", digits) }
 	}
-	status := func(code int, header, value string) change {
-		return func(s *server, _ *File, _ *Client) {
-			s.before = func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set(header, value)
-				w.WriteHeader(code)
-			}
-		}
+	status := func(code int, headers ...string) change {
+		return func(s *server, _ *File, _ *Client) { s.before = reply(code, nil, headers...) }
 	}
 	slowly := func(send func(w http.ResponseWriter, s *server)) change {
 		return func(s *server, _ *File, c *Client) {
@@ -311,15 +279,29 @@ func TestFetchRefusesInOneLineAndLeavesNothingUnderTheFinalName(t *testing.T) {
 			}
 		}
 	}
+	cut := func(code int, place string, asked ...string) change { // answers to a range
+		return func(s *server, _ *File, _ *Client) {
+			s.cut = 10_007
+			s.before = func(w http.ResponseWriter, r *http.Request) {
+				if k := len(s.requests); k <= len(asked) && r.Header.Get("Range") != asked[k-1] {
+					t.Errorf("request %d is of %q, want %q", k, r.Header.Get("Range"), asked[k-1])
+				}
+				if r.Header.Get("Range") != "" {
+					reply(code, s.content[:s.cut], "Content-Length", "30011", "Content-Range", place)(w, r)
+					panic(http.ErrAbortHandler)
+				}
+			}
+		}
+	}
 	inAnHour := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
 	for name, c := range map[string]struct {
 		change   change
 		requests int // 0: any number
 	}{
 		"wrong_hash": {hash(64), 1}, "wrong_git": {hash(40), 1},
-		"401": {status(http.StatusUnauthorized, "", ""), 1}, "403": {status(http.StatusForbidden, "", ""), 1},
-		"404": {status(http.StatusNotFound, "", ""), 1}, "410": {status(http.StatusGone, "", ""), 1},
-		"416":       {status(http.StatusRequestedRangeNotSatisfiable, "", ""), retries + 1},
+		"401": {status(http.StatusUnauthorized), 1}, "403": {status(http.StatusForbidden), 1},
+		"404": {status(http.StatusNotFound), 1}, "410": {status(http.StatusGone), 1},
+		"416":       {status(http.StatusRequestedRangeNotSatisfiable), retries + 1},
 		"429":       {status(http.StatusTooManyRequests, "Retry-After", "7200"), 1},
 		"503":       {status(http.StatusServiceUnavailable, "Retry-After", inAnHour), 1},
 		"huge":      {status(http.StatusOK, "Content-Length", "4611686018427387904"), 1},
@@ -337,7 +319,10 @@ func TestFetchRefusesInOneLineAndLeavesNothingUnderTheFinalName(t *testing.T) {
 				_, _ = w.Write(s.content[:15_000])
 			}
 		}), retries + 1},
-		"dripping": {slowly(func(w http.ResponseWriter, _ *server) { _, _ = w.Write([]byte(".")) }), retries + 1},
+		"dripping":        {slowly(func(w http.ResponseWriter, _ *server) { _, _ = w.Write([]byte(".")) }), retries + 1},
+		"knows_no_ranges": {cut(http.StatusOK, "", "", "bytes=10007-", "bytes=10007-"), retries + 2},
+		"other_parts": {cut(http.StatusPartialContent, "bytes 10006-30010/30011", "", "bytes=10007-", ""),
+			retries + 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, path := newServer(t, 30_011), newPath(t)
@@ -350,7 +335,7 @@ func TestFetchRefusesInOneLineAndLeavesNothingUnderTheFinalName(t *testing.T) {
 				t.Errorf("error %v after %v with %d bytes, want one line and no file", err, took, fileSize(path))
 			}
 			if requests, _ := s.seen(); c.requests > 0 && len(requests) != c.requests {
-				t.Errorf("%d requests, want %d", len(requests), c.requests)
+				t.Errorf("requests %q, want %d", requests, c.requests)
 			}
 		})
 	}
@@ -470,20 +455,6 @@ var bomb = sync.OnceValue(func() []byte {
 
 // hostile are invalid responses, in place of the file.
 func hostile(s, other *server, rng *rand.Rand) []http.HandlerFunc {
-	status := func(code int, headers ...string) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			for i := 0; i < len(headers); i += 2 {
-				w.Header().Set(headers[i], headers[i+1])
-			}
-			w.WriteHeader(code)
-		}
-	}
-	send := func(code int, content []byte, headers ...string) http.HandlerFunc {
-		return func(w http.ResponseWriter, r *http.Request) {
-			status(code, headers...)(w, r)
-			_, _ = w.Write(content)
-		}
-	}
 	size, percent := len(s.content), len(s.content)*rng.IntN(100)/100
 	length := fmt.Sprint(size)
 	answers := []http.HandlerFunc{
@@ -498,27 +469,27 @@ func hostile(s, other *server, rng *rand.Rand) []http.HandlerFunc {
 				_, _ = w.Write(s.content[:1])
 			}
 		},
-		send(http.StatusOK, s.content[:percent]),                             // an apparent end of the file
-		send(http.StatusOK, s.content, "Content-Length", fmt.Sprint(size+7)), // more is declared than sent
-		send(http.StatusOK, bytes.Repeat([]byte("old"), size/3)),             // another file
-		send(http.StatusOK, append(slices.Clone(s.content), 7)),              // with extra bytes
-		send(http.StatusOK, bomb(), "Content-Encoding", "gzip"),              // a bomb, unless it is left compressed
-		send(http.StatusPartialContent, s.content, "Content-Range", "bytes 0-1/2"),
-		send(http.StatusPartialContent, s.content[percent:], "Content-Range", fmt.Sprintf("bytes %d-%d/%d", percent, size-1,
-			size)),
-		send(http.StatusPartialContent, s.content[:9], "Content-Range", "bytes 99999999999999999999-1/1"),
-		status(http.StatusOK, "Content-Length", "4611686018427387904"),
-		status(http.StatusFound, "Location", other.URL+"/file.bin"),
-		status(http.StatusTemporaryRedirect, "Location", other.URL+"/wrong"),
-		status(http.StatusFound, "Location", "http://nowhere.invalid/x"),
-		status(http.StatusFound, "Location", "/file.bin"),
-		status(http.StatusFound, "Location", "file:///etc/hostname"),
-		status(http.StatusFound),
-		status(http.StatusTooManyRequests, "Retry-After", "0"),
-		status(http.StatusTooManyRequests, "Retry-After", "86400"),
+		reply(http.StatusOK, s.content[:percent]),                             // an apparent end of the file
+		reply(http.StatusOK, s.content, "Content-Length", fmt.Sprint(size+7)), // more is declared than sent
+		reply(http.StatusOK, bytes.Repeat([]byte("old"), size/3)),             // another file
+		reply(http.StatusOK, append(slices.Clone(s.content), 7)),              // with extra bytes
+		reply(http.StatusOK, bomb(), "Content-Encoding", "gzip"),              // a bomb, unless it is left compressed
+		reply(http.StatusPartialContent, s.content, "Content-Range", "bytes 0-1/2"),
+		reply(http.StatusPartialContent, s.content[percent:], "Content-Range", fmt.Sprintf("bytes %d-%d/%d", percent,
+			size-1, size)),
+		reply(http.StatusPartialContent, s.content[:9], "Content-Range", "bytes 99999999999999999999-1/1"),
+		reply(http.StatusOK, nil, "Content-Length", "4611686018427387904"),
+		reply(http.StatusFound, nil, "Location", other.URL+"/file.bin"),
+		reply(http.StatusTemporaryRedirect, nil, "Location", other.URL+"/wrong"),
+		reply(http.StatusFound, nil, "Location", "http://nowhere.invalid/x"),
+		reply(http.StatusFound, nil, "Location", "/file.bin"),
+		reply(http.StatusFound, nil, "Location", "file:///etc/hostname"),
+		reply(http.StatusFound, nil),
+		reply(http.StatusTooManyRequests, nil, "Retry-After", "0"),
+		reply(http.StatusTooManyRequests, nil, "Retry-After", "86400"),
 	}
 	for _, code := range []int{204, 206, 304, 401, 403, 404, 408, 410, 416, 418, 500, 502, 503, 504} {
-		answers = append(answers, status(code))
+		answers = append(answers, reply(code, nil))
 	}
 	return answers
 }
