@@ -3,8 +3,6 @@
 package engine
 
 import (
-	"slices"
-
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 )
@@ -73,12 +71,6 @@ func (t *Trainer) sum(losses []*tensors.Tensor) ([]*tensors.Tensor, error) {
 }
 
 // accumulators returns the sums of gradients, by path.
-func accumulators(store *model.Store) (sums []*model.Variable) {
-	for v := range store.IterVariables() {
-		if temporary(v.Path()) {
-			sums = append(sums, v)
-		}
-	}
-	slices.SortFunc(sums, byPath)
-	return sums
+func accumulators(store *model.Store) []*model.Variable {
+	return variables(store, func(v *model.Variable) bool { return temporary(v.Path()) })
 }

@@ -3,7 +3,6 @@
 package engine
 
 import (
-	"slices"
 	"strings"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -41,7 +40,9 @@ func (t *Trainer) stepProgram(apply bool) (*model.Exec, error) {
 		for _, l := range losses[1:] {
 			total = Add(total, l)
 		}
-		vars := t.trainable(scope, g)
+		vars := variables(scope.Store(), func(v *model.Variable) bool { // that the losses depend on
+			return v.Trainable && v.InUseByGraph(g) && t.trains(v.Path())
+		})
 		if len(vars) == 0 {
 			exceptions.Panicf("training: no variable is left to train: freeze fewer groups")
 		}
@@ -90,17 +91,6 @@ func (t *Trainer) sumsProgram() (*model.Exec, error) {
 		}
 		return []*Node{t.Optimizer.apply(scope, vars, grads, ratesOf(scalars), t.Factor)}
 	})
-}
-
-// trainable returns the trained variables that a graph has used so far, by path.
-func (t *Trainer) trainable(scope *model.Scope, g *Graph) (vars []*model.Variable) {
-	for v := range scope.Store().IterVariables() {
-		if v.Trainable && v.InUseByGraph(g) && t.trains(v.Path()) {
-			vars = append(vars, v)
-		}
-	}
-	slices.SortFunc(vars, byPath)
-	return vars
 }
 
 // parameters is the number of the network's parameters, frozen ones too but without adapters, once a program has used

@@ -124,6 +124,17 @@ func (o *Optimizer) UpdateGraphWithGradients(scope *model.Scope, gradients []*No
 // gradient norm, a sum, depends on the order.
 func byPath(a, b *model.Variable) int { return cmp.Compare(a.Path(), b.Path()) }
 
+// variables returns the variables that keep holds for, by path.
+func variables(store *model.Store, keep func(v *model.Variable) bool) (kept []*model.Variable) {
+	for v := range store.IterVariables() {
+		if keep(v) {
+			kept = append(kept, v)
+		}
+	}
+	slices.SortFunc(kept, byPath)
+	return kept
+}
+
 // Clear implements optimizer.Interface of GoMLX: it deletes the moments, not the averages. New moments count their
 // steps for the bias corrections from the present one; the schedule goes on.
 func (o *Optimizer) Clear(scope *model.Scope) error {
