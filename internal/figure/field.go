@@ -5,9 +5,10 @@ package figure
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 
-	"github.com/wepe-go/wepe/internal/numeric"
+	"gonum.org/v1/gonum/floats"
 )
 
 // Field is a position encoding over a grid of patches, row-major, row 0 at the top of the image.
@@ -36,9 +37,15 @@ func (f Field) panels() (panels []HeatMap) {
 		panels = append(panels, f.panel(name, func(i int) float64 { return f.Features[i*len(f.Names)+k] }))
 	}
 	if f.Vectors != nil {
-		row, col := f.Rows/2, f.Cols/2
-		cosines := numeric.Similarity(f.Vectors, f.Rows*f.Cols, row*f.Cols+col)
-		p := f.panel(fmt.Sprintf("cosine similarity to patch (%d, %d)", row, col), func(i int) float64 { return cosines[i] })
+		row, col, width := f.Rows/2, f.Cols/2, len(f.Vectors)/(f.Rows*f.Cols)
+		at := func(i int) []float64 { return f.Vectors[i*width:][:width] }
+		centre := at(row*f.Cols + col)
+		p := f.panel(fmt.Sprintf("cosine similarity to patch (%d, %d)", row, col), func(i int) float64 {
+			if norm := math.Sqrt(floats.Dot(at(i), at(i)) * floats.Dot(centre, centre)); norm != 0 {
+				return floats.Dot(at(i), centre) / norm
+			}
+			return 0
+		})
 		p.Outlined = &[2]int{row, col}
 		panels = append(panels, p)
 	}

@@ -109,12 +109,12 @@ func TestHeatMap_RootsShowSmallValues(t *testing.T) {
 	}
 }
 
-// A panel for each feature, then the similarity to the outlined centre.
+// A panel for each feature, then the similarity to the outlined centre, 0 of a zero vector.
 func TestField_Panels(t *testing.T) {
 	f := Field{Title: "wepe", Rows: 2, Cols: 3, Names: []string{"a", "b"},
 		Features: []float64{1, 10, 2, 20, 3, 30, 4, 40, 5, 50, 6, 60},
-		Vectors:  []float64{1, 0, 0, 1, 3, 4, 4, 3, 5, 0, -1, 0}}
-	for i, want := range []string{"[[1 2 3] [4 5 6]]", "[[10 20 30] [40 50 60]]", "[[1 0 0.6] [0.8 1 -1]]"} { // to (5, 0)
+		Vectors:  []float64{0, 0, math.NaN(), 1, 3, 4, 0, 3, 5, 0, -1, 0}}
+	for i, want := range []string{"[[1 2 3] [4 5 6]]", "[[10 20 30] [40 50 60]]", "[[0 NaN 0.6] [0 1 -1]]"} { // to (5, 0)
 		p := f.panels()[i]
 		if got := fmt.Sprint(p.Values); got != want || (p.Outlined != nil) != (i == 2) {
 			t.Errorf("panel %d: %s, outlined %v, want %s", i, got, p.Outlined, want)

@@ -54,13 +54,14 @@ func NearestR2(points []float64, targets [][]float64, k int) (predicted [][]floa
 	for c := range predicted {
 		predicted[c] = make([]float64, n)
 	}
-	order := make([]int, n)
 	for i := range n {
-		for j := range order {
-			order[j] = j
+		var nearest []int
+		for j := range n {
+			if j != i {
+				nearest = append(nearest, j)
+			}
 		}
-		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(squared[i*n+a], squared[i*n+b]) })
-		nearest := slices.DeleteFunc(slices.Clone(order), func(j int) bool { return j == i })
+		slices.SortStableFunc(nearest, func(a, b int) int { return cmp.Compare(squared[i*n+a], squared[i*n+b]) })
 		nearest = nearest[:min(k, n-1)]
 		for c, target := range targets {
 			for _, j := range nearest {

@@ -44,19 +44,6 @@ func Similarities(vectors []float64, positions int) []float64 {
 	return out
 }
 
-// Similarity returns one row of Similarities.
-func Similarity(vectors []float64, positions, to int) []float64 {
-	width := len(vectors) / positions
-	at := func(i int) []float64 { return vectors[i*width : (i+1)*width] }
-	out := make([]float64, positions)
-	for i := range out {
-		if norm := math.Sqrt(floats.Dot(at(i), at(i)) * floats.Dot(at(to), at(to))); norm != 0 {
-			out[i] = floats.Dot(at(i), at(to)) / norm
-		}
-	}
-	return out
-}
-
 // Spread is n of the indices below all, or all, evenly spread.
 func Spread(n, all int) []int {
 	chosen := make([]int, min(n, all))
