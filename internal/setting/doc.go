@@ -48,19 +48,10 @@ var comments = sync.OnceValue(func() map[string]string {
 	return all
 })
 
-// withoutName removes the name with which a sentence begins, which a list has already, and "is"; not of "name of the
-// recipe".
-func withoutName(text, name string) string {
-	rest, begins := strings.CutPrefix(text, name+" ")
-	if !begins || strings.HasPrefix(rest, "of") {
-		return text
-	}
-	return strings.TrimPrefix(strings.TrimPrefix(rest, "is "), "are ")
-}
-
 var exported = regexp.MustCompile(`\b[A-Z][A-Za-z0-9]*\b`)
 
-// meaning is the comment of a field, with the names that settings have in place of those of fields; "" for none.
+// meaning is the comment of a field, with the names that settings have in place of those of fields; "" for none. It does
+// not begin with the setting's own name, which a list has already, unless as in "name of the recipe".
 func meaning(of reflect.Type, field reflect.StructField) string {
 	text := strings.TrimSuffix(strings.Join(strings.Fields(comments()[of.String()+"."+field.Name]), " "), ".")
 	text = exported.ReplaceAllStringFunc(text, func(word string) string {
@@ -69,5 +60,8 @@ func meaning(of reflect.Type, field reflect.StructField) string {
 		}
 		return word
 	})
-	return withoutName(text, JSONName(field))
+	if rest, begins := strings.CutPrefix(text, JSONName(field)+" "); begins && !strings.HasPrefix(rest, "of") {
+		return strings.TrimPrefix(strings.TrimPrefix(rest, "is "), "are ")
+	}
+	return text
 }

@@ -24,7 +24,10 @@ func Set(recipe any, settings string, params []string) error {
 		if !ok || key == "" {
 			return fmt.Errorf("setting %q: want key=value, as learning_rate=0.001", setting)
 		}
-		if isHyperparameter(key, params) {
+		// A name with the prefix of an encoding's hyperparameters is one of them, known or not.
+		if family, _, ok := strings.Cut(key, "_"); ok && slices.ContainsFunc(params, func(known string) bool {
+			return strings.HasPrefix(known, family+"_")
+		}) {
 			key = "params." + key
 		}
 		if value == "null" || !json.Valid([]byte(value)) { // decoding null would change nothing
@@ -58,14 +61,6 @@ func Keys(settings string) (keys []string) {
 		}
 	}
 	return keys
-}
-
-// isHyperparameter reports whether a name has the prefix of an encoding's hyperparameters, as an unknown one may.
-func isHyperparameter(name string, params []string) bool {
-	family, _, ok := strings.Cut(name, "_")
-	return ok && slices.ContainsFunc(params, func(known string) bool {
-		return strings.HasPrefix(known, family+"_")
-	})
 }
 
 // set sets one field of a recipe: decoding {"a": {"b": value}} changes no other field of a struct.

@@ -3,8 +3,7 @@
 package setting
 
 import (
-	"math"
-	"slices"
+	"errors"
 	"strings"
 	"testing"
 
@@ -29,48 +28,69 @@ func (o *options) rows() []Row {
 	}
 }
 
-func TestReadTakesWhatTheScopeHoldsAndLeavesTheRest(t *testing.T) {
+func TestRead_TakesWhatTheScopeHoldsAndLeavesTheRest(t *testing.T) {
 	for _, c := range []struct {
 		params map[string]any
 		want   options
+		err    string
 	}{
-		{nil, options{0.25, 3, true, "thin"}},
-		{map[string]any{"rate": 0.1, "on": false}, options{0.1, 3, false, "thin"}},
-		{map[string]any{"count": 5.0, "form": "thick"}, options{0.25, 5, true, "thick"}}, // numbers from JSON
+		{nil, options{0.25, 3, true, "thin"}, ""},
+		{map[string]any{"rate": 0.1, "on": false}, options{0.1, 3, false, "thin"}, ""},
+		{map[string]any{"count": 5.0, "form": "thick"}, options{0.25, 5, true, "thick"}, ""}, // numbers from JSON
+		{map[string]any{"count": 5.5}, options{0.25, 3, true, "thin"}, "count"},
 	} {
-		store := model.NewStore()
+		store, got := model.NewStore(), options{0.25, 3, true, "thin"}
 		store.SetParams(c.params)
-		got := options{0.25, 3, true, "thin"}
-		Read(store.Scope("/below"), got.rows())
-		if got != c.want {
-			t.Errorf("%v: got %+v, want %+v", c.params, got, c.want)
+		err := exceptions.TryCatch[error](func() { Read(store.Scope("/below"), got.rows()) })
+		if got != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%v: got %+v, %v, want %+v and an error about %q", c.params, got, err, c.want, c.err)
 		}
 	}
 }
 
-func TestRead_RefusesAFractionForAnInteger(t *testing.T) {
-	store := model.NewStore()
-	store.SetParams(map[string]any{"count": 5.5})
-	got := options{0.25, 3, true, "thin"}
-	err := exceptions.TryCatch[error](func() { Read(store.Scope("/below"), got.rows()) })
-	if err == nil || !strings.Contains(err.Error(), "count") {
-		t.Errorf("%v, want an error that names count; it is %d", err, got.count)
+func TestCurrent_RenamesOnlySettings(t *testing.T) {
+	for former, current := range map[string]string{
+		`{"smoothing": 0.1, "augment":{"resample":"box","size":[1, 2]}}`: `{"label_smoothing": 0.1, ` +
+			`"augment":{"interpolation":"box","size":[1, 2]}}`,
+		`{"recipe":{"optimizer":{"kind":"sgd"},"params":{"wepe_c_large":5}},"preprocess":{"resample":"box"}}`: `{"recipe":` +
+			`{"optimizer":{"name":"sgd"},"params":{"wepe_pole_value":5}},"preprocess":{"resample":"box"}}`,
+		`{"jitter":{"low":0.5},"detector":{"roi":{"top":3,"stages":[{"iou":1}]},"rpn":{"overlap":1}}}`: `{"scale_jitter":` +
+			`{"low":0.5},"detector":{"roi":{"max_detections":3,"stages":[{"iou":1}]},"rpn":{"nms_iou":1}}}`,
+		`{"name":"smoothing","augment":{"jitter":[1]}}`: `{"name":"smoothing","augment":{"jitter":[1]}}`,
+		`{"recipe":{"model":{"heads":3}},"from":{"model":{"heads":5}},"heads":7}`: `{"recipe":{"model":{"num_heads":3}},` +
+			`"from":{"model":{"num_heads":5}},"heads":7}`,
+		`{"smoothing":`: `{"smoothing":`, `[1,"ema"]`: `[1,"ema"]`, `"ema"`: `"ema"`, ``: ``,
+	} {
+		if got := string(Current([]byte(former))); got != current {
+			t.Errorf("%s is now %s, want %s", former, got, current)
+		}
+		if got := string(Former([]byte(current))); got != former {
+			t.Errorf("%s was %s, want %s", current, got, former)
+		}
+	}
+	for former, current := range map[string]string{"/wepe_c_large": "/wepe_pole_value", "wepe_c_large": "wepe_pole_value",
+		"/in/wepe_kappa": "/in/wepe_kappa"} {
+		if got := CurrentParam(former); got != current {
+			t.Errorf("%s is now %s, want %s", former, got, current)
+		}
 	}
 }
 
-func TestCheck_NamesTheInvalidSetting(t *testing.T) {
-	for o, want := range map[options]string{{0.5, 7, true, ""}: "", {0.6, 3, true, "thin"}: "rate",
-		{math.Inf(1), 3, true, "thin"}: "rate", {0, 0, true, "thin"}: "count", {0, 1, true, "wide"}: "form"} {
-		err := Check(o.rows())
-		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want+" = ") {
-			t.Errorf("%+v: %v, want an error about %q", o, err, want)
+func TestSet_RefusesEveryFormerNameWithTheNewOne(t *testing.T) {
+	for was, is := range renamed {
+		was, is = strings.TrimPrefix(was, "params."), strings.TrimPrefix(is, "params.")
+		path := strings.Split(was, ".")
+		last := len(path) - 1
+		whole := strings.Join(path[:last], ".") + `={"` + path[last] + `":1}`
+		for _, settings := range []string{was + "=1", whole} {
+			if settings == whole && last == 0 {
+				continue // it is no group
+			}
+			var former *RenamedError
+			err := Set(&struct{ Params map[string]any }{}, settings, []string{"wepe_pole_value"})
+			if !errors.As(err, &former) || former.Was != was || former.Is != is {
+				t.Errorf("%s: %v, want that it is now %s", settings, err, is)
+			}
 		}
-	}
-	nan := options{math.NaN(), 3, true, "thin"}
-	if Check(nan.rows()) == nil {
-		t.Error("NaN is accepted")
-	}
-	if got := Names((&options{}).rows()); !slices.Equal(got, []string{"rate", "count", "on", "form"}) {
-		t.Errorf("names %v", got)
 	}
 }
