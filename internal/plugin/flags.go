@@ -5,6 +5,7 @@ package plugin
 import (
 	"bytes"
 	"io"
+	"os"
 	"strings"
 )
 
@@ -23,16 +24,13 @@ const (
 // the process at an unknown one. XLA reads flags from left to right, so the last one wins.
 //
 // XLA treats a value that does not begin with a dash as the name of a file of flags.
-func withoutFusions(user string, known bool, read func(path string) ([]byte, error)) (flags, note string) {
+func withoutFusions(user string, known bool) (flags, note string) {
 	flags = strings.TrimSpace(strings.ReplaceAll(user, noFusions, ""))
 	if !known {
 		return flags, ""
 	}
 	if flags != "" && !strings.HasPrefix(flags, "-") {
-		content, err := read(flags)
-		if err != nil {
-			content = nil // XLA ignores such a file, too
-		}
+		content, _ := os.ReadFile(flags) // XLA ignores a file that cannot be read, too
 		flags = strings.TrimSpace(string(content))
 	}
 	note = "; YNNPACK fusions off"

@@ -12,11 +12,9 @@ import (
 )
 
 func TestFusionsAreOffAndTheUsersFlagsStay(t *testing.T) {
-	read := func(path string) ([]byte, error) {
-		if path == "flags.txt" {
-			return []byte("--xla_dump_to=d\n"), nil
-		}
-		return nil, errors.New("no such file")
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("flags.txt", []byte("--xla_dump_to=d\n"), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	for _, c := range []struct {
 		user    string
@@ -30,7 +28,7 @@ func TestFusionsAreOffAndTheUsersFlagsStay(t *testing.T) {
 		{"flags.txt", false, "--xla_dump_to=d " + noFusions}, {"missing.txt", false, noFusions},
 		{"--a=1", true, "--a=1"}, {noFusions + " --a=1", true, "--a=1"}, {"flags.txt", true, "flags.txt"},
 	} {
-		got, note := withoutFusions(c.user, !c.unknown, read)
+		got, note := withoutFusions(c.user, !c.unknown)
 		if got != c.want || (note == "") != c.unknown {
 			t.Errorf("%q: %q, %q, want %q", c.user, got, note, c.want)
 		}

@@ -34,7 +34,7 @@ func All() (plugins []Plugin) {
 func Open(p Plugin, options string, n int) (b compute.Backend, note string, err error) {
 	xla.EnableAutoInstall(false)
 	client := pjrt.NamedValuesMap{}
-	if onCPU(p) {
+	if strings.Contains(strings.ToLower(filepath.Base(p.Name)), "cpu") { // a guess, as go-xla's
 		client["cpu_device_count"] = int64(n)
 		if note, err = guard(p.Path); err != nil {
 			return nil, "", err
@@ -47,9 +47,6 @@ func Open(p Plugin, options string, n int) (b compute.Backend, note string, err 
 	return x, note, nil
 }
 
-// onCPU guesses from its name whether a plugin computes on the CPU, as go-xla does.
-func onCPU(p Plugin) bool { return strings.Contains(strings.ToLower(filepath.Base(p.Name)), "cpu") }
-
 // guard sets XLA_FLAGS for a plugin that is not loaded yet. [os.Setenv] reaches it through cgo.
 func guard(path string) (note string, err error) {
 	file, err := os.Open(path)
@@ -61,7 +58,7 @@ func guard(path string) (note string, err error) {
 	if err != nil {
 		return "", err
 	}
-	flags, note := withoutFusions(os.Getenv("XLA_FLAGS"), known, os.ReadFile)
+	flags, note := withoutFusions(os.Getenv("XLA_FLAGS"), known)
 	return note, os.Setenv("XLA_FLAGS", flags)
 }
 
