@@ -4,11 +4,14 @@ package kernel
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/layers/activation"
 	"github.com/gomlx/gomlx/ml/nn"
 
@@ -166,7 +169,137 @@ func TestEachGradientOfAGraphIsOfTheElementsOfItsOwnLoss(t *testing.T) {
 		}
 		return out
 	}, [][]float32{{1, -2}, {3, 5}, {7, 11}})
-	gomlxtest.NearAbs(t, "the first", got[0], []float64{4, -8, 0, 0, 0, 0}, 0)
-	gomlxtest.NearAbs(t, "the second", got[1], []float64{0, 0, 18, 30, 0, 0}, 0)
-	gomlxtest.NearAbs(t, "the third", got[2], []float64{0, 0, 0, 0, 56, 88}, 0)
+	gomlxtest.NearAbs(t, "gradients", slices.Concat(got...), []float64{4, -8, 0, 0, 0, 0, 0, 0, 18, 30, 0, 0, 0, 0, 0, 0,
+		56, 88}, 0)
+}
+
+// Sums of 16-bit products are rounded once: by at most the last of the 8 bits, whatever their length.
+func TestGradientsOfHalfPrecisionAccumulateInFloat32(t *testing.T) {
+	const n, in, out = 2003, 7, 11
+	var inputs []any
+	for _, dims := range [][]int{{n, in}, {in, out}, {out}, {n, out}} {
+		input := gomlxtest.Noise(dims...)
+		sixtyFourths(input)
+		inputs = append(inputs, input)
+	}
+	run := func(dtype dtypes.DType, dense func(x, weights, biases *graph.Node) *graph.Node) [][]float64 {
+		return gomlxtest.Run(t, func(in []*graph.Node) []*graph.Node {
+			for i := range in {
+				in[i] = graph.ConvertDType(in[i], dtype)
+			}
+			y := dense(in[0], in[1], in[2])
+			grads := graph.Gradient(graph.ReduceAllSum(graph.ConvertDType(graph.Mul(y, in[3]), dtypes.Float32)), in[:3]...)
+			for i := range grads {
+				grads[i] = graph.ConvertDType(grads[i], dtypes.Float32)
+			}
+			return grads
+		}, inputs...)
+	}
+	want := run(dtypes.Float64, func(x, weights, biases *graph.Node) *graph.Node {
+		return graph.Add(graph.MatMul(x, weights), graph.InsertAxes(biases, 0))
+	})
+	for k, got := range run(dtypes.BFloat16, Dense) {
+		for i, exact := range want[k] {
+			if !(math.Abs(got[i]-exact) <= math.Abs(exact)/128+1e-4) {
+				t.Errorf("gradient of input %d: at %d got %g, want %g", k, i, got[i], exact)
+				break
+			}
+		}
+	}
+}
+
+// sixtyFourths rounds numbers in ±1 to multiples of 1/64, which have 7 bits, and returns them.
+func sixtyFourths(of *tensors.Tensor) (numbers []float64) {
+	tensors.MustMutableFlatData(of, func(flat []float32) {
+		for i, v := range flat {
+			flat[i] = float32(math.Round(float64(v)*64) / 64)
+			numbers = append(numbers, float64(flat[i]))
+		}
+	})
+	return numbers
+}
+
+// On the backends that benefit, every product of a step contracts the last axis of one factor and the next-to-last of
+// the other, and an addition's gradient contains no sum.
+func TestWrittenGradientsArePlainProducts(t *testing.T) {
+	if gomlxtest.Backend().Name() == "onnxruntime" {
+		t.Skip("autodiff's gradients are kept there")
+	}
+	gomlxtest.Run(t, func(in []*graph.Node) []*graph.Node {
+		a, b, row := in[0], in[1], in[2]
+		for name, y := range map[string]*graph.Node{
+			"matrices": Product(a, b), "stacks": Product(graph.InsertAxes(a, 0, 0), graph.InsertAxes(b, 0, 0)),
+			"tall": Product(graph.Concatenate([]*graph.Node{a, a, a}, 0), b), "rows": addRow(Product(a, b), row),
+		} {
+			for i, grad := range graph.Gradient(graph.ReduceAllSum(graph.Square(y)), a, b, row) {
+				if name != "rows" && i == 2 {
+					continue
+				}
+				if n := onlyPlainProducts(t, name, grad, map[*graph.Node]bool{}); n == 0 {
+					t.Errorf("%s: the gradient of input %d contains no product", name, i)
+				}
+			}
+		}
+		return in
+	}, gomlxtest.Noise(5, 7), gomlxtest.Noise(7, 11), gomlxtest.Noise(11))
+}
+
+// onlyPlainProducts counts the products that x depends on, each of which must be plain.
+func onlyPlainProducts(t *testing.T, name string, x *graph.Node, seen map[*graph.Node]bool) (n int) {
+	if seen[x] {
+		return 0
+	}
+	seen[x] = true
+	if x.Type() == graph.NodeTypeDotGeneral {
+		n = 1
+		last := x.Inputs()[0].Rank() - 1
+		text := x.String()
+		if !strings.Contains(text, fmt.Sprintf("lhsContractingAxes=[%d]", last)) ||
+			!strings.Contains(text, fmt.Sprintf("rhsContractingAxes=[%d]", last-1)) {
+			t.Errorf("%s: %s contracts other axes than %d and %d", name, text, last, last-1)
+		}
+	}
+	if x.Type() == graph.NodeTypeReduceSum {
+		t.Errorf("%s: %s in a gradient", name, x)
+	}
+	for _, input := range x.Inputs() {
+		n += onlyPlainProducts(t, name, input, seen)
+	}
+	return n
+}
+
+// Multiples of 1/64 in ±1 and their sums are exact in float32; in 16 bits the sums are not.
+func TestRowsOfABatchGetTheSumOfItsGradients(t *testing.T) {
+	const batch, rows, width = 307, 3, 5
+	noise := func(dims ...int) (*tensors.Tensor, []float64) {
+		of := gomlxtest.Noise(dims...)
+		return of, sixtyFourths(of)
+	}
+	x, _ := noise(1, rows, width)
+	weights, dy := noise(batch, rows, width)
+	want := make([]float64, rows*width)
+	for i, v := range dy {
+		want[i%len(want)] += v
+	}
+	for _, dtype := range []dtypes.DType{dtypes.Float32, dtypes.BFloat16} {
+		got := gomlxtest.Run(t, func(in []*graph.Node) []*graph.Node {
+			y := Repeat(in[0], batch, dtype)
+			back := graph.ConvertDType(graph.Mul(y, graph.ConvertDType(in[1], dtype)), dtypes.Float32)
+			return append(graph.Gradient(graph.ReduceAllSum(back), in[0]),
+				graph.Sub(graph.ConvertDType(y, dtypes.Float32), in[0]))
+		}, x, weights)
+		gomlxtest.NearAbs(t, dtype.String()+" gradient", got[0], want, 0)
+		gomlxtest.NearAbs(t, dtype.String()+" difference from x", got[1], make([]float64, batch*rows*width), 0)
+	}
+}
+
+// A zero factor hides the input from the output: its gradient is zero, not NaN.
+func TestRescaleByZeroIsFinite(t *testing.T) {
+	got := gomlxtest.Run(t, func(in []*graph.Node) []*graph.Node {
+		m := graph.MulScalar(in[1], 0)
+		return graph.Gradient(graph.ReduceAllSum(Rescale(in[0], m)), in[0], m)
+	}, gomlxtest.Noise(3, 5), gomlxtest.Noise(1, 5))
+	for i := range got {
+		gomlxtest.Near(t, fmt.Sprint("gradient ", i), got[i], make([]float64, len(got[i])), 0)
+	}
 }

@@ -38,8 +38,8 @@ func ZeroPad(x *Node, axis, before, after int) *Node {
 	return Concatenate(parts, axis)
 }
 
-// Shifted has at position i of one axis what x has at i+by, 0 outside of x.
-func Shifted(x *Node, axis, by int) *Node {
+// shifted has at position i of one axis what x has at i+by, 0 outside of x.
+func shifted(x *Node, axis, by int) *Node {
 	n := x.Shape().Dim(axis)
 	switch {
 	case by <= -n || by >= n:
@@ -111,11 +111,11 @@ func Depthwise3x3(x, weights, biases *Node, axis int) *Node {
 	wide := slices.Repeat([]int{1}, x.Rank())
 	wide[x.Rank()-1] = x.Shape().Dim(-1)
 	weights = Reshape(weights, 9, -1)
-	columns := []*Node{Shifted(x, axis+1, -1), x, Shifted(x, axis+1, 1)}
+	columns := []*Node{shifted(x, axis+1, -1), x, shifted(x, axis+1, 1)}
 	y := Reshape(biases, wide...)
 	for i := range 3 {
 		term := func(k int) *Node { return Mul(columns[k], Reshape(Crop(weights, 0, 3*i+k, 3*i+k+1), wide...)) }
-		y = Add(y, Shifted(Add(Add(term(0), term(1)), term(2)), axis, i-1))
+		y = Add(y, shifted(Add(Add(term(0), term(1)), term(2)), axis, i-1))
 	}
 	return y
 }

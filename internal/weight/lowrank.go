@@ -5,6 +5,7 @@ package weight
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"path"
 	"slices"
@@ -94,9 +95,7 @@ func Merged(scope *model.Scope) (*model.Store, error) {
 // adapters merged.
 func Copy(scope *model.Scope, keep func(name string) bool) (*model.Store, error) {
 	from, to := scope.Store(), model.NewStore()
-	for path, value := range from.IterParams() {
-		to.SetParam(path, value)
-	}
+	to.SetParams(maps.Collect(from.IterParams()))
 	root := strings.TrimSuffix(scope.Scope(), model.ScopeSeparator) + model.ScopeSeparator
 	for v := range from.IterVariables() {
 		if name, below := strings.CutPrefix(strings.TrimPrefix(v.Path(), LowRankRoot), root); below && keep(name) {
