@@ -4,20 +4,19 @@ package backend
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/gobackend"
 
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/plugin"
+	"github.com/wepe-go/wepe/internal/programtest"
 )
 
 // made is a machine on which the given configurations open, and a record of the attempts.
@@ -110,52 +109,32 @@ func TestAnExplicitChoiceIsOpenedOrIsAnError(t *testing.T) {
 		config, opens string // the request and the result
 		devices       int    // of XLA
 	}{
-		{config: "go", opens: "go:ops_sequential"},
-		{config: "go:", opens: "go:ops_sequential"},
-		{config: "go:parallelism=3", opens: "go:ops_sequential,parallelism=3"},
-		{config: "go:ops_parallel", opens: "go:ops_parallel"},
-		{config: "onnx:cpu,log=1", opens: "onnx:cpu,log=1"},
-		{config: "own:a=1", opens: "own:a=1"},
-
-		{config: "xla", opens: "xla:cpu_v1", devices: 1},
-		{config: "xla:cpu", opens: "xla:cpu_v1", devices: 1},
-		{config: "hlo:cpu", opens: "xla:cpu_v1", devices: 1},
-		{config: "xla:cpu,devices=4", opens: "xla:cpu_v1", devices: 4},
-		{config: "xla:cpu,noshared_buffers,devices=3", opens: "xla:cpu_v1,noshared_buffers", devices: 3},
-		{config: "xla:/opt/plugin.so,tf32=false", opens: "xla:/opt/plugin.so,tf32=false", devices: 1},
-		{config: "xla:tpu", opens: "xla:tpu", devices: 1},
+		{"go", "go:ops_sequential", 0}, {"go:", "go:ops_sequential", 0}, {"go:ops_parallel", "go:ops_parallel", 0},
+		{"go:parallelism=3", "go:ops_sequential,parallelism=3", 0}, {"onnx:cpu,log=1", "onnx:cpu,log=1", 0},
+		{"own:a=1", "own:a=1", 0},
+		{"xla", "xla:cpu_v1", 1}, {"xla:cpu", "xla:cpu_v1", 1}, {"hlo:cpu", "xla:cpu_v1", 1}, {"xla:tpu", "xla:tpu", 1},
+		{"xla:cpu,devices=4", "xla:cpu_v1", 4},
+		{"xla:cpu,noshared_buffers,devices=3", "xla:cpu_v1,noshared_buffers", 3},
+		{"xla:/opt/plugin.so,tf32=false", "xla:/opt/plugin.so,tf32=false", 1},
 		// Neither a plugin nor a backend of these names, or no such number of devices.
 		{config: "xla:cuda,tf32=false"}, {config: "xla:cpu_v2"}, {config: "xla:cpu,devices=0"},
 		{config: "xla:cpu,devices=two"}, {config: "cuda"}, {config: "simplego:x"}, {config: "Go"}, {config: ":"},
 		{config: "onnxruntime:cpu"}, {config: "stablehlo:cpu"}, {config: "onnxruntime:"},
 	} {
-		choose := func(opens string) (*made, error) {
+		for _, opens := range []string{c.opens, "something else"} {
 			m := newMachine(opens)
 			m.config, m.asked = c.config, "GOMLX_BACKEND="+c.config
 			m.machine.plugins = named("tpu", "cpu_v1")
 			_, err := m.choose()
-			return m, err
-		}
-		m, err := choose(c.opens)
-		if (err == nil) != (c.opens != "") || err != nil && !strings.Contains(err.Error(), m.asked) {
-			t.Errorf("%s: %v, want %q", c.config, err, c.opens)
-		}
-		if m.devices != c.devices {
-			t.Errorf("%s: %d devices, want %d", c.config, m.devices, c.devices)
-		}
-		if c.opens == "" {
-			if len(m.tried) > 0 {
-				t.Errorf("%s: tried %q", c.config, m.tried)
+			tried, said := strings.Join(m.tried, " "), m.printed.String()
+			if err != nil {
+				said = err.Error()
 			}
-			continue
-		}
-		if !slices.Equal(m.tried, []string{c.opens}) || !strings.Contains(m.printed.String(), "GOMLX_BACKEND="+c.config) {
-			t.Errorf("%s: tried %q, printed %q", c.config, m.tried, m.printed.String())
-		}
-		m, err = choose("something else")
-		if err == nil || !strings.Contains(err.Error(), "GOMLX_BACKEND="+c.config) ||
-			!strings.Contains(err.Error(), "broken "+c.opens) || len(m.tried) != 1 {
-			t.Errorf("%s, broken: %v, tried %q", c.config, err, m.tried)
+			if (err == nil) != (opens == c.opens && opens != "") || tried != c.opens || m.devices != c.devices ||
+				!strings.Contains(said, m.asked) || err != nil && tried != "" && !strings.Contains(said, "broken "+tried) {
+				t.Errorf("%s where %q opens: tried %q with %d devices, %q, %v; want %q", c.config, opens, tried, m.devices, said,
+					err, c.opens)
+			}
 		}
 	}
 	m := newMachine("onnx:cpu")
@@ -174,9 +153,7 @@ func TestAnExplicitChoiceIsOpenedOrIsAnError(t *testing.T) {
 func TestOpenOnThisMachine(t *testing.T) {
 	home := t.TempDir() // contains neither plugins nor ONNX Runtime
 	broken := t.TempDir()
-	if err := os.WriteFile(filepath.Join(broken, "pjrt_c_api_cpu_plugin.so"), []byte("no library"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, os.WriteFile(filepath.Join(broken, "pjrt_c_api_cpu_plugin.so"), []byte("no library"), 0o644))
 	for _, c := range []struct {
 		name string
 		env  []string
@@ -199,33 +176,29 @@ func TestOpenOnThisMachine(t *testing.T) {
 // variables, and returns its output.
 func inProcess(t *testing.T, task string, env ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	command := exec.CommandContext(ctx, os.Args[0])
-	command.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
+	command := programtest.Command(t, task)
+	command.Env = append(slices.DeleteFunc(command.Env, func(v string) bool {
 		return strings.HasPrefix(v, "GOMLX_") || strings.HasPrefix(v, "ONNXRUNTIME_") || strings.HasPrefix(v, "XLA_FLAGS=")
-	}), append(env, "WEPE_TEST_TASK="+task)...)
-	output, err := command.CombinedOutput()
-	if err != nil {
-		t.Errorf("%s, %q: %v\n%s", task, env, err, output)
+	}), env...)
+	ended := programtest.Finish(t, command)
+	if ended.Code != 0 {
+		t.Errorf("%s, %q: %+v", task, env, ended)
 	}
-	return string(output)
+	return ended.Stdout + ended.Stderr
 }
 
 func TestMain(m *testing.M) {
-	task := os.Getenv("WEPE_TEST_TASK")
-	if task == "" {
-		os.Exit(m.Run())
-	}
-	open := func() (compute.Backend, error) { return Open() }
-	if task == "unguarded" { // a program that opens GoMLX's backend itself
-		open = func() (compute.Backend, error) { return compute.NewWithConfig("xla:cpu") }
-	}
-	b, err := open()
-	if err == nil && task != "open" {
-		err = Check(b)
-	}
-	if err != nil {
-		os.Stderr.WriteString("error: " + err.Error() + "\n")
-	}
+	programtest.Main(m, func() {
+		task, open := os.Args[1], func() (compute.Backend, error) { return Open() }
+		if task == "unguarded" { // a program that opens GoMLX's backend itself
+			open = func() (compute.Backend, error) { return compute.NewWithConfig("xla:cpu") }
+		}
+		b, err := open()
+		if err == nil && task != "open" {
+			err = Check(b)
+		}
+		if err != nil {
+			os.Stderr.WriteString("error: " + err.Error() + "\n")
+		}
+	})
 }

@@ -42,10 +42,7 @@ func TestCheckFindsTheMiscompilation(t *testing.T) {
 	if !installed {
 		t.Skip("no PJRT plugin for CPUs: make xla")
 	}
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := gomlxtest.Must(os.Open(path))(t)
 	defer file.Close()
 	if known, err := plugin.Contains(file, plugin.FusionFlag); !known {
 		t.Skipf("%s has no YNNPACK fusions: %v", path, err)

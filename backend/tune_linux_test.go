@@ -11,6 +11,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 // init is the program of TestTune_RestartsOnce.
@@ -39,9 +41,7 @@ func TestTune_RestartsOnce(t *testing.T) {
 		command.Env = []string{"HOME=" + t.TempDir(), "WEPE_TEST_TASK=tune", "GODEBUG=cpu.fma=off", c.environment}
 		var out strings.Builder
 		command.Stdout, command.Stderr = &out, os.Stderr
-		if err := command.Run(); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, command.Run())
 		if want := fmt.Sprint(command.Process.Pid, " ", c.want); out.String() != want {
 			t.Errorf("%s: %q, want %q", c.environment, &out, want)
 		}
