@@ -91,9 +91,7 @@ func (p Progress) String() string {
 // NewStore returns a store with hyperparameters and seed; its variables are not initialized yet.
 func NewStore(params map[string]any, seed int64) (*model.Store, error) {
 	store := model.NewStore()
-	for name, value := range params {
-		store.SetParam("/"+name, value)
-	}
+	store.SetParams(params)
 	store.SetParam("/"+model.ParamInitialSeed, seed)
 	return store, store.SetRNGStateFromSeed(seed)
 }

@@ -5,13 +5,12 @@ package engine
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"testing"
 
-	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/testing/protopack"
 
 	"github.com/wepe-go/wepe/report"
 )
@@ -44,64 +43,40 @@ func TestProgress_SaysWhatTheValidationMeasured(t *testing.T) {
 	}
 }
 
-// field returns the fields of a message with a number.
-func field(t *testing.T, message []byte, number protowire.Number) (values [][]byte) {
-	t.Helper()
-	for len(message) > 0 {
-		n, kind, size := protowire.ConsumeTag(message)
-		if size < 0 {
-			t.Fatal(protowire.ParseError(size))
-		}
-		message = message[size:]
-		length := protowire.ConsumeFieldValue(n, kind, message)
-		if length < 0 {
-			t.Fatal(protowire.ParseError(length))
-		}
-		value := message[:length]
-		if kind == protowire.BytesType {
-			value, _ = protowire.ConsumeBytes(value)
-		}
-		if message = message[length:]; n == number {
-			values = append(values, value)
-		}
-	}
-	return values
-}
-
 func TestEvents_HaveTheFiniteScalarsOfEveryRow(t *testing.T) {
 	evals := []report.Eval{
 		{Step: 0, Split: report.Validation, Metrics: report.Metrics{Loss: 3.5, Top1: 0.25, Top5: 0.5, Images: 7},
 			TrainLoss: report.JSONFloat(math.NaN()), LearningRate: 0.001, ImagesPerSecond: report.JSONFloat(math.Inf(1))},
 		{Step: 300, Split: report.Validation, TrainLoss: 2, LearningRate: 0.5, ImagesPerSecond: 90},
 	}
-	var file, less bytes.Buffer
-	if err := writeEvents(&file, evals); err != nil {
-		t.Fatal(err)
+	type scalar struct {
+		name  string
+		value float32
 	}
-	if err := writeEvents(&less, evals[:1]); err != nil || !bytes.HasPrefix(file.Bytes(), less.Bytes()) {
-		t.Errorf("with a row more the file begins otherwise: %v", err)
-	}
-	var got []string
-	for raw := file.Bytes(); len(raw) > 0; {
-		n := binary.LittleEndian.Uint64(raw)
-		if data := raw[12 : 12+n]; binary.LittleEndian.Uint32(raw[8:]) != maskedCRC(raw[:8]) ||
-			binary.LittleEndian.Uint32(raw[12+n:]) != maskedCRC(data) {
-			t.Fatal("a wrong checksum")
-		} else if summaries := field(t, data, 5); len(summaries) == 0 {
-			got = append(got, string(field(t, data, 3)[0]))
-		} else {
-			step, _ := protowire.ConsumeVarint(field(t, data, 2)[0])
-			for _, value := range field(t, summaries[0], 1) {
-				number, _ := protowire.ConsumeFixed32(field(t, value, 2)[0])
-				got = append(got, fmt.Sprintf("%d %s %g", step, field(t, value, 1)[0], math.Float32frombits(number)))
-			}
+	tag := func(n protopack.Number, of protopack.Type) protopack.Tag { return protopack.Tag{Number: n, Type: of} }
+	event := func(step int, scalars ...scalar) []byte {
+		var summary protopack.LengthPrefix
+		for _, s := range scalars {
+			summary = append(summary, tag(1, protopack.BytesType), protopack.LengthPrefix{tag(1, protopack.BytesType),
+				protopack.String(s.name), tag(2, protopack.Fixed32Type), protopack.Float32(s.value)})
 		}
-		raw = raw[16+n:]
+		return protopack.Message{tag(2, protopack.VarintType), protopack.Varint(step), tag(5, protopack.BytesType),
+			summary}.Marshal()
 	}
-	want := []string{"brain.Event:2", "0 loss/validation 3.5", "0 top1/validation 0.25", "0 top5/validation 0.5",
-		"0 learning_rate 0.001", "300 loss/train 2", "300 learning_rate 0.5", "300 images_per_second 90"}
-	if !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
+	crc := func(data []byte) []byte { return binary.LittleEndian.AppendUint32(nil, maskedCRC(data)) }
+	var want []byte
+	for _, data := range [][]byte{
+		protopack.Message{tag(3, protopack.BytesType), protopack.String("brain.Event:2")}.Marshal(),
+		event(0, scalar{"loss/validation", 3.5}, scalar{"top1/validation", 0.25}, scalar{"top5/validation", 0.5},
+			scalar{"learning_rate", 0.001}),
+		event(300, scalar{"loss/train", 2}, scalar{"learning_rate", 0.5}, scalar{"images_per_second", 90}),
+	} {
+		length := binary.LittleEndian.AppendUint64(nil, uint64(len(data)))
+		want = slices.Concat(want, length, crc(length), data, crc(data))
+	}
+	var file bytes.Buffer
+	if err := writeEvents(&file, evals); err != nil || !bytes.Equal(file.Bytes(), want) {
+		t.Errorf("%q, %v, want %q", &file, err, want)
 	}
 }
 

@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -13,44 +14,37 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"gonum.org/v1/gonum/floats"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// adamW is the documented optimizer on the host, for one variable.
-type adamW struct {
-	w, m, v         []float64
-	lr, decay       float64 // factors of the variable's group
-	lamb            bool
-	b1, b2, epsilon float64
+// host is a variable, with the optimizer as documented.
+type host struct {
+	w, m, v   []float64
+	lr, decay float64 // factors of its group
 }
 
-// sgd steps with torch's SGD(momentum=mu), and optax's: m is the velocity.
-func (a *adamW) sgd(grad []float64, rate, mu float64) {
+// step counts from 1.
+func (h *host) step(o Optimizer, grad []float64, rate float64, step int) {
+	b1, b2, epsilon := cmp.Or(o.Beta1, 0.9), cmp.Or(o.Beta2, 0.999), cmp.Or(o.Epsilon, 1e-8)
+	move := make([]float64, len(grad))
 	for i, g := range grad {
-		a.m[i] = mu*a.m[i] + g
-		a.w[i] -= rate * a.lr * a.m[i]
+		if o.Name == kindSGD { // torch's SGD(momentum=μ), and optax's: m is the velocity
+			h.m[i] = cmp.Or(o.Momentum, 0.9)*h.m[i] + g
+			move[i] = h.m[i]
+			continue
+		}
+		h.m[i] = b1*h.m[i] + (1-b1)*g
+		h.v[i] = b2*h.v[i] + (1-b2)*g*g
+		first, second := h.m[i]/(1-math.Pow(b1, float64(step))), h.v[i]/(1-math.Pow(b2, float64(step)))
+		move[i] = first/(math.Sqrt(second)+epsilon) + h.decay*h.w[i]
 	}
-}
-
-func (a *adamW) step(grad []float64, rate float64, t int) {
-	step := make([]float64, len(grad))
-	var weights, length float64
-	for i, g := range grad {
-		a.m[i] = a.b1*a.m[i] + (1-a.b1)*g
-		a.v[i] = a.b2*a.v[i] + (1-a.b2)*g*g
-		first := a.m[i] / (1 - math.Pow(a.b1, float64(t)))
-		second := a.v[i] / (1 - math.Pow(a.b2, float64(t)))
-		step[i] = first/(math.Sqrt(second)+a.epsilon) + a.decay*a.w[i]
-		weights, length = weights+a.w[i]*a.w[i], length+step[i]*step[i]
+	trust, weights, length := 1.0, floats.Norm(h.w, 2), floats.Norm(move, 2)
+	if o.Name == kindLAMB && h.decay > 0 && weights > 0 && length > 0 { // as NVIDIA's apex, the FusedLAMB of DeiT-III
+		trust = weights / length
 	}
-	trust := 1.0
-	if a.lamb && a.decay > 0 && weights > 0 && length > 0 { // as NVIDIA's apex, the FusedLAMB of DeiT-III
-		trust = math.Sqrt(weights / length)
-	}
-	for i := range step {
-		a.w[i] -= rate * a.lr * trust * step[i]
-	}
+	floats.AddScaled(h.w, -rate*h.lr*trust, move)
 }
 
 func TestUpdate_IsAdamWOnTheHost(t *testing.T) {
@@ -95,19 +89,17 @@ func TestUpdate_IsAdamWOnTheHost(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, 2))
-			store := model.NewStore()
-			var host []*adamW
-			for _, v := range variables {
-				flat := make([]float32, v.size)
-				h := &adamW{m: make([]float64, v.size), v: make([]float64, v.size), lr: 1, b1: 0.9, b2: 0.999, epsilon: 1e-8,
-					lamb: o.Name == kindLAMB}
-				for i := range flat {
-					flat[i] = float32(r.NormFloat64())
-					h.w = append(h.w, float64(flat[i]))
+			draw := func(n int) (single []float32, double []float64) {
+				for range n {
+					v := float32(r.NormFloat64())
+					single, double = append(single, v), append(double, float64(v))
 				}
-				if o.Beta1 != 0 {
-					h.b1, h.b2, h.epsilon = o.Beta1, o.Beta2, o.Epsilon
-				}
+				return single, double
+			}
+			store, hosts := model.NewStore(), make([]host, len(variables))
+			for k, v := range variables {
+				flat, w := draw(v.size)
+				h := host{w: w, m: make([]float64, v.size), v: make([]float64, v.size), lr: 1}
 				if v.decays || o.DecayAll {
 					h.decay = o.WeightDecay
 				}
@@ -119,56 +111,41 @@ func TestUpdate_IsAdamWOnTheHost(t *testing.T) {
 				} else if o.LearningRates != nil && strings.Contains(v.path, "/head/") {
 					h.lr = 0
 				}
-				host = append(host, h)
+				hosts[k] = h
 				gomlxtest.Must(store.CreateVariable(v.path, tensors.FromFlatDataAndDimensions(flat, v.size)))(t)
 			}
-			o := gomlxtest.Must(o.Resolve())(t)
-			o.Schedule = Schedule{Peak: 1} // the rates below are inputs
-			exec, err := model.NewExec(gomlxtest.Backend(), store, func(s *model.Scope, in []*Node) []*Node {
+			full := gomlxtest.Must(o.Resolve())(t)
+			full.Schedule = Schedule{Peak: 1} // the rates below are inputs
+			exec := gomlxtest.Must(model.NewExec(gomlxtest.Backend(), store, func(s *model.Scope, in []*Node) []*Node {
 				var vars []*model.Variable
 				for _, v := range variables {
 					vars = append(vars, s.Store().GetVariable(v.path))
 				}
-				factor := func(variable string) float64 { return o.Factor(variable, 2) }
-				return []*Node{o.apply(s, vars, in[1:], ratesOf(in[0]), factor)}
-			})
-			gomlxtest.NoError(t, err)
+				factor := func(variable string) float64 { return full.Factor(variable, 2) }
+				return []*Node{full.apply(s, vars, in[1:], ratesOf(in[0]), factor)}
+			}))(t)
 			defer exec.Finalize()
-			for step := range 6 {
-				rate := []float64{0, 0.01, 0.1, 0.05, 0.02, 0.01}[step]
-				scalars := o.scalars(step)
+			for step, rate := range []float64{0, 0.01, 0.1, 0.05, 0.02, 0.01} {
+				scalars := full.scalars(step)
 				scalars[0] = float32(rate)
-				inputs := []any{scalars}
-				var grads [][]float64
-				var sum float64
+				inputs, grads, sum := []any{scalars}, [][]float64{}, 0.0
 				for _, v := range variables {
-					flat, grad := make([]float32, v.size), make([]float64, v.size)
-					for i := range flat {
-						flat[i] = float32(r.NormFloat64())
-						grad[i] = float64(flat[i])
-						sum += grad[i] * grad[i]
-					}
-					inputs, grads = append(inputs, flat), append(grads, grad)
+					flat, grad := draw(v.size)
+					inputs, grads, sum = append(inputs, flat), append(grads, grad), sum+floats.Dot(grad, grad)
 				}
 				scale := 1.0
 				if o.ClipNorm > 0 {
 					scale = min(1, o.ClipNorm/(math.Sqrt(sum)+1e-6)) // torch's clip_grad_norm_
 				}
-				for k, h := range host {
-					for i := range grads[k] {
-						grads[k][i] *= scale
-					}
-					if o.Name == kindSGD {
-						h.sgd(grads[k], rate, o.Momentum)
-					} else {
-						h.step(grads[k], rate, step+1)
-					}
+				for k := range hosts {
+					floats.Scale(scale, grads[k])
+					hosts[k].step(o, grads[k], rate, step+1)
 				}
 				norm := gomlxtest.Must(exec.Call(inputs...))(t)
 				gomlxtest.Near(t, "norm before clipping", gomlxtest.Values(t, norm[0]), []float64{math.Sqrt(sum)}, 1e-6)
 				for k, v := range variables {
 					got := gomlxtest.Values(t, store.GetVariable(v.path).MustValue())
-					gomlxtest.Near(t, fmt.Sprintf("step %d: %s", step, v.path), got, host[k].w, 2e-6)
+					gomlxtest.Near(t, fmt.Sprintf("step %d: %s", step, v.path), got, hosts[k].w, 2e-6)
 				}
 			}
 		})
@@ -186,8 +163,8 @@ func TestSchedule_WarmsUpThenHalfACosine(t *testing.T) {
 		{0, 0, 8, 2}, {4, 0, 8, 1}, {8, 0, 8, 0}, // without warm-up the first step has the peak
 		{7, 8, 8, 1.75}, // all warm-up
 	} {
-		if got := (Schedule{Peak: 2, Warmup: test.warmup,
-			Steps: test.total}).At(test.step); !(math.Abs(got-test.want) <= 1e-12) {
+		got := Schedule{Peak: 2, Warmup: test.warmup, Steps: test.total}.At(test.step)
+		if !(math.Abs(got-test.want) <= 1e-12) {
 			t.Errorf("step %d of %d, warm-up %d: %g, want %g", test.step, test.total, test.warmup, got, test.want)
 		}
 	}

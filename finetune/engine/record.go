@@ -39,15 +39,6 @@ func (t *Trainer) evaluate() (report.Eval, error) {
 	return row, t.save(checkpoints.LastDir)
 }
 
-// evaluatePending repeats an evaluation during which a run was interrupted: evaluations clear the sum of losses.
-func (t *Trainer) evaluatePending() error {
-	if t.step == 0 || t.course.LossSteps == 0 || t.step%t.Interval != 0 && t.step != t.Steps {
-		return nil
-	}
-	_, err := t.evaluate()
-	return err
-}
-
 // Measure returns the row of an evaluation. Its training loss is NaN before the first step.
 func (t *Trainer) Measure() (row report.Eval, score float64, measured bool, err error) {
 	row = report.Eval{

@@ -108,8 +108,8 @@ func (t *Trainer) drain() error {
 	return nil
 }
 
-// ended reports whether the last step is made.
-func (t *Trainer) ended() bool { return t.step >= t.Steps || t.Exhausted(t.step, t.course) }
+// evaluates reports whether an evaluation follows the last step.
+func (t *Trainer) evaluates() bool { return t.step%t.Interval == 0 || t.step == t.Steps }
 
 // Exhausted reports whether no evaluation among the last Patience was better than those before.
 func (t *Trainer) Exhausted(step int, c TrainState) bool {
@@ -147,10 +147,12 @@ func (t *Trainer) Train(ctx context.Context) (err error) {
 	if err := t.Begin(); err != nil {
 		return err
 	}
-	if err := t.evaluatePending(); err != nil {
-		return err
+	if t.step > 0 && t.course.LossSteps > 0 && t.evaluates() { // an evaluation, which clears the sum, was interrupted
+		if _, err := t.evaluate(); err != nil {
+			return err
+		}
 	}
-	for !t.ended() {
+	for t.step < t.Steps && !t.Exhausted(t.step, t.course) {
 		unread := t.Task.Fetch(t.step)
 		stop, err := parallel.Any(t.Group, ctx.Err() != nil || unread != nil)
 		if err != nil {
@@ -220,8 +222,7 @@ func (t *Trainer) Advance() error {
 	if err := t.Update(); err != nil {
 		return err
 	}
-	evaluate := t.step%t.Interval == 0 || t.step == t.Steps
-	first := t.step == t.startStep+1
+	evaluate, first := t.evaluates(), t.step == t.startStep+1
 	if len(t.pending) >= 10*t.GradAccumSteps || evaluate || first {
 		if err := t.drain(); err != nil {
 			return err
