@@ -4,9 +4,6 @@ package house
 
 import (
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"image"
 	"maps"
 	"os"
@@ -91,39 +88,27 @@ func importsOf(t *testing.T) map[string]string {
 	return imports
 }
 
+// defined matches the names that a statement of a fragment defines.
+var defined = regexp.MustCompile(`(?m)^(\w+(?:, \w+)*) := `)
+
 // program returns the fragments of one page as one function, each in the scope of the previous ones.
-func program(t *testing.T, fragments []block, imports map[string]string) string {
-	t.Helper()
+func program(fragments []block, imports map[string]string) string {
 	var body strings.Builder
-	declared, used := map[string]bool{}, map[string]bool{}
+	declared := map[string]bool{}
 	for _, b := range fragments {
-		file, err := parser.ParseFile(token.NewFileSet(), "", "package p; func _() {\n"+b.text+"\n}", 0)
-		if err != nil {
-			t.Fatalf("%s:%d: %v", b.page, b.line, err)
-		}
 		fmt.Fprintf(&body, "{\n//line %s:%d\n%s\n", b.page, b.line+1, b.text)
-		for _, statement := range file.Decls[0].(*ast.FuncDecl).Body.List {
-			if assign, ok := statement.(*ast.AssignStmt); ok && assign.Tok == token.DEFINE {
-				for _, left := range assign.Lhs {
-					if name := left.(*ast.Ident).Name; name != "_" {
-						declared[name] = true
-						body.WriteString("_ = " + name + "\n")
-					}
+		for _, names := range defined.FindAllStringSubmatch(b.text, -1) {
+			for name := range strings.SplitSeq(names[1], ", ") {
+				if name != "_" {
+					declared[name] = true
+					body.WriteString("_ = " + name + "\n")
 				}
 			}
 		}
-		ast.Inspect(file, func(n ast.Node) bool {
-			if selector, ok := n.(*ast.SelectorExpr); ok {
-				if base, ok := selector.X.(*ast.Ident); ok {
-					used[base.Name] = true
-				}
-			}
-			return true
-		})
 	}
 	header := "package p\n\nimport \"image\"\n"
-	for _, name := range slices.Sorted(maps.Keys(used)) {
-		if imports[name] != "" && !declared[name] {
+	for _, name := range slices.Sorted(maps.Keys(imports)) {
+		if used := regexp.MustCompile(`\b` + name + `\.[A-Z]`); used.MatchString(body.String()) && !declared[name] {
 			header += fmt.Sprintf("import %q\n", imports[name])
 		}
 	}
@@ -143,7 +128,7 @@ func TestDocuments_GoCompiles(t *testing.T) {
 		}
 	}
 	for page, of := range fragments {
-		files["tools/house/snippets/p/"+regexp.MustCompile(`\W`).ReplaceAllString(page, "_")+".go"] = program(t, of, imports)
+		files["tools/house/snippets/p/"+regexp.MustCompile(`\W`).ReplaceAllString(page, "_")+".go"] = program(of, imports)
 	}
 	if len(fragments) < 5 {
 		t.Errorf("fragments on %d pages", len(fragments))
@@ -228,10 +213,7 @@ func cloneWithImages(t *testing.T) string {
 	}
 	clone := datatest.Tree(t, files)
 	for _, dir := range []string{"examples", "docs", "tools", "cmd"} {
-		if err := os.Symlink(gomlxtest.Must(filepath.Abs(filepath.Join(root, dir)))(t), filepath.Join(clone,
-			dir)); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, os.Symlink(gomlxtest.Must(filepath.Abs(filepath.Join(root, dir)))(t), filepath.Join(clone, dir)))
 	}
 	return clone
 }

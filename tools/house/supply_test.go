@@ -25,9 +25,7 @@ func TestSupply_AWheelWithAnotherChecksumEndsTheInstallation(t *testing.T) {
 		asked := filepath.Join(home, "asked")
 		fake := "#!/bin/sh\n[ \"$3\" = --version ] && exit\necho x >>" + asked +
 			"\nwhile [ \"$1\" != --dest ]; do shift; done\necho changed >\"$2/p.whl\"\n"
-		if err := os.WriteFile(filepath.Join(bin, "python3"), []byte(fake), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, os.WriteFile(filepath.Join(bin, "python3"), []byte(fake), 0o755))
 		c := exec.Command("../scripts/xla", args...)
 		c.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + home}
 		out, err := c.CombinedOutput()

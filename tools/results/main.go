@@ -129,8 +129,7 @@ func parse(words []string) (o options, err error) {
 func content(words []string, records string, leave writer) (string, error) {
 	kind, names := words[0], 1
 	if kind == "positions" {
-		table, err := positionsTable()
-		return table.Markdown(), err
+		return positionsTable().Markdown(), nil
 	}
 	plot, plotted := plots[kind]
 	if plotted || kind == "figure:" {

@@ -6,31 +6,25 @@ import (
 	"cmp"
 	"fmt"
 
+	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/janpfeifer/must"
 
 	"github.com/wepe-go/wepe/internal/printable"
+	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/vit/position"
 )
 
 // parameters counts the trainable parameters that an encoding adds to a published model.
-func parameters(name, position string, params map[string]any) (count int, err error) {
-	c, err := vit.Variant(name)
-	if err != nil {
-		return 0, err
-	}
+func parameters(name, position string, params map[string]any) int {
+	c := must.M1(vit.Variant(name))
 	c.Position = position
-	store := model.NewStore()
-	store.SetParams(params)
-	err = exceptions.TryCatch[error](func() { c.Encoder(store.RootScope()) })
-	for v := range store.IterVariables() {
-		if v.Trainable {
-			count += v.Shape().Size()
-		}
-	}
-	return count, err
+	return weight.Count(func(scope *model.Scope, _ *graph.Graph) {
+		scope.Store().SetParams(params)
+		c.Encoder(scope)
+	})
 }
 
 // descriptions are the formulas of the table.
@@ -70,19 +64,15 @@ var descriptions = map[string]string{
 }
 
 // positionsTable lists the encodings with their parameters at Ti/16.
-func positionsTable() (report.Table, error) {
+func positionsTable() report.Table {
 	table := report.Table{Header: []string{"name", "acts as", "formula", "parameters"}, TextColumns: 3}
 	for _, p := range position.All() {
-		count, err := parameters("Ti/16", p.Name, nil)
-		if err != nil {
-			return table, err
-		}
 		name := "`" + p.Name + "`"
 		if p.Source != "" {
 			name = fmt.Sprintf("[%s](%s)", name, p.Source)
 		}
 		table.Rows = append(table.Rows, []string{name, p.Kind.String(), cmp.Or(descriptions[p.Name], p.Doc),
-			printable.Thousands(count)})
+			printable.Thousands(parameters("Ti/16", p.Name, nil))})
 	}
-	return table, nil
+	return table
 }

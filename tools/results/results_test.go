@@ -127,7 +127,7 @@ func TestParameters_EqualThePublishedOnes(t *testing.T) {
 		if q.position == "liere" {
 			params = map[string]any{"liere_block": 64}
 		}
-		if got := gomlxtest.Must(parameters(q.model, q.position, params))(t); got+q.more != q.count {
+		if got := parameters(q.model, q.position, params); got+q.more != q.count {
 			t.Errorf("%s at %s: %d and %d more, %s has %d", q.position, q.model, got, q.more, q.source, q.count)
 		}
 	}
