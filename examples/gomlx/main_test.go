@@ -31,9 +31,7 @@ func TestTune_LearnsAndComesBack(t *testing.T) {
 	const demo = "../cifar100/demo"
 	files, b := map[string][]byte{}, gomlxtest.Backend()
 	training, test, err := data.CIFAR100(demo)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	classFolders(files, "train", training, 23)
 	classFolders(files, "test", test, 13)
 

@@ -148,7 +148,7 @@ func describe() (s *study.Study, tasks []vtab.Task, err error) {
 		name := *recipeName
 		if name == release {
 			if name += "-" + task.Name; !slices.Contains(finetune.RecipeNames(), name) {
-				say("-recipe release: no script for " + task.Name + ", left out")
+				fmt.Fprintf(os.Stderr, "-recipe release: no script for %s, left out\n", task.Name)
 				continue
 			}
 		}
@@ -187,13 +187,11 @@ func table(s *study.Study) error {
 	return os.WriteFile(path, []byte(t.Markdown()), 0o644)
 }
 
-func say(line string) { fmt.Fprintln(os.Stderr, line) }
-
 // progress prints a line for each evaluation.
 func progress(title string) func(engine.Progress) {
 	return func(p engine.Progress) {
 		if p.Eval != nil {
-			say(fmt.Sprintf("%s  %s", title, p))
+			fmt.Fprintf(os.Stderr, "%s  %s\n", title, p)
 		}
 	}
 }

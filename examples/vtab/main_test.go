@@ -18,13 +18,9 @@ import (
 func with(t *testing.T, values map[string]string) {
 	t.Helper()
 	for name, value := range values {
-		if err := flag.Set(name, value); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, flag.Set(name, value))
 	}
-	if err := run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, run(t.Context()))
 }
 
 func TestRun_RefusesArgumentsAndWritesOnlyIntoAFolder(t *testing.T) {
@@ -44,9 +40,7 @@ func TestASettingIsChosenTrainedOnceAndTabulated(t *testing.T) {
 	for _, list := range []string{"train800", "val200", "train800val200", "test"} { // 16 images of each are enough
 		path := filepath.Join(tasks, "dsprites_ori", list+".txt")
 		lines := strings.SplitAfter(string(gomlxtest.Must(os.ReadFile(path))(t)), "\n")
-		if err := os.WriteFile(path, []byte(strings.Join(lines[:16], "")), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, os.WriteFile(path, []byte(strings.Join(lines[:16], "")), 0o644))
 	}
 	with(t, map[string]string{"write": "", "from": "../cifar100/demo/vit", "out": results, "tasks": "dsprites_ori",
 		"recipe": "demo-shapes", "positions": "learned", "sweep": "learning_rate=0.0001,0.01", "allow-partial": "true",

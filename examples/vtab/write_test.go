@@ -15,7 +15,6 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
-	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
@@ -48,15 +47,11 @@ func rowsOf(t *testing.T, folder, list string, of *data.InMemory) (rows []int) {
 func TestWriteTasks_BitForBitInPartsThatDoNotMeet(t *testing.T) {
 	cifar := datatest.Tree(t, datatest.CIFAR100(67, 23))
 	train, held, err := data.CIFAR100(cifar)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	npz := datatest.NPZ(t, datatest.DSprites(170))
 	sizes, dir := [3]int{31, 13, 17}, t.TempDir()
 	for _, from := range []string{cifar, npz} {
-		if err := writeTasks(t.Context(), dir, from, sizes, quiet); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, writeTasks(t.Context(), dir, from, sizes, quiet))
 	}
 	check := func(name, origin string, train, val, held *data.InMemory, n int) {
 		folder := filepath.Join(dir, name)
@@ -201,21 +196,4 @@ func TestDSprites_Refuses(t *testing.T) {
 	if _, err := dSprites(ended, good, spriteTasks[0].label, usual); !errors.Is(err, context.Canceled) {
 		t.Errorf("the context has ended: %v", err)
 	}
-}
-
-// FuzzDSprites: a file that is read has images of two colours with labels of the task.
-func FuzzDSprites(f *testing.F) {
-	whole := gomlxtest.Must(os.ReadFile(datatest.NPZ(f, datatest.DSprites(11))))(f)
-	file := filepath.Join(f.TempDir(), "sprites.npz")
-	campaign.Fuzz(f, [][]byte{whole, whole[:len(whole)/2]}, func(t *testing.T, raw []byte) {
-		if err := os.WriteFile(file, raw, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		sets, err := dSprites(t.Context(), file, spriteTasks[0].label, [3]int{5, 1, 1})
-		for _, set := range sets {
-			if err == nil && (data.Check(t.Context(), set, true) != nil || len(bytes.Trim(set.Pixels, "\x00\xff")) > 0) {
-				t.Errorf("%+v", set.Info)
-			}
-		}
-	})
 }
