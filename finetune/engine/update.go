@@ -254,13 +254,10 @@ func averages(scope *model.Scope, g *Graph, decay *Node) {
 
 // isState reports whether a variable is of the training, not of the model.
 func isState(variable string) bool {
-	for _, root := range []string{firstRoot, secondRoot, momentumRoot, AverageRoot, accumulatorRoot,
-		"/" + train.AccumulatedGradientsScope, "/" + optimizer.Scope, "/" + metric.Scope, train.TrainerAbsoluteScope} {
-		if strings.HasPrefix(variable, root+"/") {
-			return true
-		}
-	}
-	return strings.Count(variable, "/") < 2 // the random generator and the global step
+	roots := []string{firstRoot, secondRoot, momentumRoot, AverageRoot, accumulatorRoot,
+		"/" + train.AccumulatedGradientsScope, "/" + optimizer.Scope, "/" + metric.Scope, train.TrainerAbsoluteScope}
+	return strings.Count(variable, "/") < 2 || // the random generator and the global step
+		slices.ContainsFunc(roots, func(root string) bool { return strings.HasPrefix(variable, root+"/") })
 }
 
 // ErrNoAverages means that a store has no averages of its weights.
