@@ -165,6 +165,7 @@ func (o options) rows(c cell, config vit.Config, all []*candidate, rate float64)
 	if c.call == "training" {
 		flops *= 3
 	}
+	commit, date := rows.Stamp()
 	for i := 1; i < len(all); i++ {
 		ours, theirs := all[0], all[i]
 		if i < len(o.positions) {
@@ -181,7 +182,7 @@ func (o options) rows(c cell, config vit.Config, all []*candidate, rate float64)
 			Share:     flops / median(ours.took) / rate,
 			FirstOurs: ours.process.first, FirstTheirs: theirs.process.first,
 			PeakOurs: ours.process.peak / (1 << 20), PeakTheirs: theirs.process.peak / (1 << 20),
-			DType: c.dtype, Backend: o.backend,
+			DType: c.dtype, Backend: o.backend, Processor: o.processor, Commit: commit, Date: date,
 		})
 	}
 	return measured

@@ -35,7 +35,8 @@ type options struct {
 	batches, threads                []int
 	pairs                           int
 	python, out                     string
-	device, dtype, backend          string
+	device, dtype                   string
+	backend, processor              string  // of the rows
 	memory                          float64 // GiB
 }
 
@@ -92,7 +93,7 @@ func parse(args []string) (o options, err error) {
 }
 
 // run measures all cells and prints their table.
-func (o options) run(ctx context.Context) error {
+func (o options) run(ctx context.Context) (err error) {
 	// Rows contain the backend, not where its plugin is.
 	if o.backend = strings.TrimSpace(os.Getenv("GOMLX_BACKEND")); o.backend == "" {
 		o.backend = "xla:" + o.device
@@ -103,13 +104,11 @@ func (o options) run(ctx context.Context) error {
 		o.backend = "xla:cuda"
 	}
 	if len(o.peers) > 0 && o.python == "" {
-		var err error
 		if o.python, err = environment(ctx); err != nil {
 			return err
 		}
 	}
-	machine, err := processor(ctx, o.device)
-	if err != nil {
+	if o.processor, err = processor(ctx, o.device); err != nil {
 		return err
 	}
 	var all []rows.Row
@@ -121,10 +120,6 @@ func (o options) run(ctx context.Context) error {
 					measured, err := o.measure(ctx, c)
 					if err != nil {
 						return fmt.Errorf("%s: %w", c, err)
-					}
-					for i := range measured {
-						measured[i].Processor = machine
-						measured[i].Commit, measured[i].Date = rows.Stamp()
 					}
 					if err := rows.Append(o.out, measured, os.Stdout); err != nil {
 						return err

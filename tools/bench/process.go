@@ -50,19 +50,16 @@ func start(ctx context.Context, threads int, program string, args ...string) (*p
 
 // call sends a request and returns the seconds of the response.
 func (p *process) call(line string) (seconds float64, err error) {
+	var peak float64
 	if _, err = io.WriteString(p.in, line); err == nil {
-		var answer string
-		if answer, err = p.out.ReadString('\n'); err == nil {
-			var peak float64
-			_, err = fmt.Sscan(answer, &seconds, &peak)
-			if !strings.HasPrefix(line, "products") { // the peers do not support it
-				p.peak = peak
-			}
-		}
+		_, err = fmt.Fscanln(p.out, &seconds, &peak)
 	}
 	if err != nil {
 		_ = p.command.Wait()
 		return 0, fmt.Errorf("%w\n%s", err, strings.TrimSpace(p.errors.String()))
+	}
+	if !strings.HasPrefix(line, "products") { // the peers do not support it
+		p.peak = peak
 	}
 	if p.first == 0 {
 		p.first = time.Since(p.began).Seconds()

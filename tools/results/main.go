@@ -217,7 +217,7 @@ func compact(table report.Table, o options) report.Table {
 			cell = strings.ReplaceAll(cell, " … ", "…")
 			switch {
 			case slices.Contains(spread, table.Header[i]) && keep(i-1) && !header:
-				if low, high, _ := strings.Cut(cell, "…"); low != high {
+				if low, high, _ := strings.Cut(cell, "…"); low != high && cell != "–" {
 					out[len(out)-1] += " (" + cell + ")"
 				}
 			case slices.Contains(spread, table.Header[i]) && keep(i-1):
@@ -238,11 +238,6 @@ func compact(table report.Table, o options) report.Table {
 	for _, cells := range table.Rows {
 		if o.rows == nil || o.rows.MatchString(strings.Join(cells[:2], ", ")) {
 			shown.Rows = append(shown.Rows, line(cells, false))
-		}
-	}
-	for i := range shown.Rows {
-		for j := range shown.Rows[i] {
-			shown.Rows[i][j] = strings.TrimSuffix(shown.Rows[i][j], " (–)")
 		}
 	}
 	return shown
