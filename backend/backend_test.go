@@ -151,8 +151,7 @@ func TestAnExplicitChoiceIsOpenedOrIsAnError(t *testing.T) {
 
 // TestOpenOnThisMachine runs Open in separate processes, without replacements.
 func TestOpenOnThisMachine(t *testing.T) {
-	home := t.TempDir() // contains neither plugins nor ONNX Runtime
-	broken := t.TempDir()
+	home, broken := t.TempDir(), t.TempDir() // home contains neither plugins nor ONNX Runtime
 	gomlxtest.NoError(t, os.WriteFile(filepath.Join(broken, "pjrt_c_api_cpu_plugin.so"), []byte("no library"), 0o644))
 	for _, c := range []struct {
 		name string
@@ -201,4 +200,51 @@ func TestMain(m *testing.M) {
 			os.Stderr.WriteString("error: " + err.Error() + "\n")
 		}
 	})
+}
+
+func TestCheck_PassesOnGo(t *testing.T) {
+	gomlxtest.NoError(t, Check(gomlxtest.PureGo()))
+}
+
+// A plugin with the miscompilation computes correct sums through Open, with any flags of the user.
+func TestSumsAreRightOnXLAWhateverTheFlags(t *testing.T) {
+	xlaCPU(t)
+	for _, flags := range []string{
+		"",
+		"--xla_backend_optimization_level=1",
+		"--xla_cpu_experimental_ynn_fusion_type=LIBRARY_FUSION_TYPE_REDUCE,LIBRARY_FUSION_TYPE_ELTWISE",
+		"--xla_cpu_experimental_ynn_fusion_type=+LIBRARY_FUSION_TYPE_ELTWISE",
+		"no-such-file",
+	} {
+		printed := inProcess(t, "check", "GOMLX_BACKEND=xla:cpu", "XLA_FLAGS="+flags)
+		if !strings.HasPrefix(printed, "backend: xla:cpu (") || strings.Count(printed, "\n") != 1 {
+			t.Errorf("XLA_FLAGS=%q: %s", flags, printed)
+		}
+	}
+}
+
+// Without Open's flags the same check fails, on a plugin with the miscompilation.
+func TestCheckFindsTheMiscompilation(t *testing.T) {
+	path := xlaCPU(t)
+	file := gomlxtest.Must(os.Open(path))(t)
+	defer file.Close()
+	if known, err := plugin.Contains(file, plugin.FusionFlag); !known {
+		t.Skipf("%s has no YNNPACK fusions: %v", path, err)
+	}
+	printed := inProcess(t, "unguarded", "GOMLX_NO_AUTO_INSTALL=1",
+		"XLA_FLAGS=--"+plugin.FusionFlag+"=LIBRARY_FUSION_TYPE_REDUCE")
+	if !strings.Contains(printed, "computes a sum of") {
+		t.Errorf("%s computes right sums with YNNPACK fusions on (%s): is the guard of flags.go still needed?", path, printed)
+	}
+}
+
+// xlaCPU returns the path of the PJRT plugin for CPUs; without one it skips the test.
+func xlaCPU(t *testing.T) (path string) {
+	for _, p := range plugin.All() {
+		if strings.HasPrefix(p.Name, "cpu") {
+			return p.Path
+		}
+	}
+	t.Skip("no PJRT plugin for CPUs: make xla")
+	return ""
 }
