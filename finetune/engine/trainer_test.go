@@ -5,7 +5,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -59,11 +58,11 @@ func TestTrainer_ResumedOnAnotherBackendSaysSo(t *testing.T) {
 	gomlxtest.Must(saver.Save(store, 3, struct{}{}))(t)
 	var log strings.Builder
 	trainer := NewTrainer(Training{Task: resumable{}, Store: store, Backend: gomlxtest.PureGo(), Dir: dir,
-		Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+		Logger: gomlxtest.Logger(&log)})
 	if err := trainer.resume(); err != nil || trainer.Step() != 3 {
 		t.Fatal(trainer.Step(), err)
 	}
-	if !strings.Contains(log.String(), "before=another") || strings.Count(log.String(), "\n") != 1 {
+	if !strings.Contains(log.String(), "before=another") || strings.Count(log.String(), "\n") != 2 { // and that it resumes
 		t.Errorf("logged %q", &log)
 	}
 }
