@@ -16,15 +16,16 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
+func writing(text string, err error) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, failed := io.WriteString(w, text)
+		return errors.Join(failed, err)
+	}
+}
+
 func TestWrite_IsWholeOrNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "folder")
 	path := filepath.Join(dir, "file.txt")
-	writing := func(text string, err error) func(io.Writer) error {
-		return func(w io.Writer) error {
-			_, writing := io.WriteString(w, text)
-			return errors.Join(writing, err)
-		}
-	}
 	full := errors.New("disk full")
 	for _, c := range []struct {
 		text string
@@ -65,9 +66,7 @@ func TestWrite_ReplacesTheContentAlone(t *testing.T) {
 	long := filepath.Join(dir, strings.Repeat("a", 255))
 	gomlxtest.NoError(t, errors.Join(os.WriteFile(file, nil, 0o600), os.Symlink("file", link)))
 	for _, path := range []string{link, long} {
-		if err := Write(path, func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err }); err != nil {
-			t.Error(err)
-		}
+		gomlxtest.NoError(t, Write(path, writing("new", nil)))
 	}
 	raw, _ := os.ReadFile(file)
 	is, _ := os.Stat(file)

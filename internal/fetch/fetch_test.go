@@ -427,13 +427,10 @@ func TestVerifySupportsGitHashes(t *testing.T) {
 	} {
 		path := newPath(t)
 		put(t, path, []byte(content))
-		if err := Verify(t.Context(), path, name); err != nil {
-			t.Error(err)
-		}
-		plain := sha1.Sum([]byte(content))
-		wrong := (*ContentError)(nil)
-		if err := Verify(t.Context(), path, hex.EncodeToString(plain[:])); !errors.As(err, &wrong) || wrong.Got != name {
-			t.Errorf("a hash without git's header: error %v", err)
+		plain, wrong := sha1.Sum([]byte(content)), (*ContentError)(nil) // plain is without git's header
+		err := Verify(t.Context(), path, hex.EncodeToString(plain[:]))
+		if right := Verify(t.Context(), path, name); right != nil || !errors.As(err, &wrong) || wrong.Got != name {
+			t.Errorf("%q: %v, without git's header %v", content, right, err)
 		}
 	}
 }
@@ -450,12 +447,10 @@ var bomb = sync.OnceValue(func() []byte {
 // hostile are invalid responses, in place of the file.
 func hostile(s, other *server, rng *rand.Rand) []http.HandlerFunc {
 	size, percent := len(s.content), len(s.content)*rng.IntN(100)/100
-	length := fmt.Sprint(size)
 	answers := []http.HandlerFunc{
 		func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 		func(w http.ResponseWriter, r *http.Request) { // cut anywhere
-			w.Header().Set("Content-Length", length)
-			_, _ = w.Write(s.content[:percent])
+			reply(http.StatusOK, s.content[:percent], "Content-Length", fmt.Sprint(size))(w, r)
 			panic(http.ErrAbortHandler)
 		},
 		func(w http.ResponseWriter, r *http.Request) { // single bytes, too slow

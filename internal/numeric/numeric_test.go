@@ -11,6 +11,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gomlx/gomlx/support/xslices"
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
@@ -38,22 +39,14 @@ func readScikit(t *testing.T) (s scikit) {
 	return s
 }
 
-func narrow(rows [][]float64) (flat []float32) {
-	for _, v := range slices.Concat(rows...) {
-		flat = append(flat, float32(v))
-	}
-	return flat
+func narrow(rows [][]float64) []float32 {
+	return xslices.Map(slices.Concat(rows...), func(v float64) float32 { return float32(v) })
 }
 
-func indices(all [][]Neighbour) (out [][]int) {
-	for _, near := range all {
-		var row []int
-		for _, n := range near {
-			row = append(row, n.Index)
-		}
-		out = append(out, row)
-	}
-	return out
+func indices(all [][]Neighbour) [][]int {
+	return xslices.Map(all, func(near []Neighbour) []int {
+		return xslices.Map(near, func(n Neighbour) int { return n.Index })
+	})
 }
 
 func TestNearestAndTheirVotesAreThoseOfScikitLearn(t *testing.T) {
@@ -69,10 +62,7 @@ func TestNearestAndTheirVotesAreThoseOfScikitLearn(t *testing.T) {
 	}
 	votes := Votes(found, s.Labels, s.Classes, s.Temperature)
 	for i, near := range found {
-		var cosines []float32
-		for _, n := range near {
-			cosines = append(cosines, n.Cosine)
-		}
+		cosines := xslices.Map(near, func(n Neighbour) float32 { return n.Cosine })
 		gomlxtest.NearAbs(t, "cosines", cosines, s.Cosines[i], 1e-6)
 		want := slices.Clone(s.Votes[i])
 		floats.Scale(math.Exp(-s.Cosines[i][0]/s.Temperature), want)
@@ -128,12 +118,16 @@ func TestNearest_FindsManyBlockByBlock(t *testing.T) {
 
 func TestLogisticRegressionIsThatOfScikitLearn(t *testing.T) {
 	s := readScikit(t)
-	points := slices.Concat(s.Points...)
+	points, n := slices.Concat(s.Points...), float64(len(s.Labels))
+	// The smallest gradient g that a line search can reach in float64: along g it lowers a loss f, whose gradient has the
+	// Lipschitz constant Λ, by at most g²/2Λ, which is lost in the rounding of f, a sum of n terms: n·2⁻⁵³·f. The Hessian
+	// of the cross-entropy is at most ½ of the Hessian of ½‖x‖²+½, so Λ ≤ ½·mean(‖x‖² + 1) + L2 (Böhning 1992).
+	curvature := (floats.Dot(points, points)/n + 1) / 2
 	var from *LogisticFit
 	for _, want := range s.Fits {
 		for _, start := range []*LogisticFit{nil, from} { // both starts converge to the same minimum
 			fit := gomlxtest.Must(LogisticRegression(points, s.Labels, s.Classes, want.L2, 1e-9, start))(t)
-			if limit := max(1e-9, gradientLimit(points, len(s.Labels), want.L2, fit)); fit.Gradient > limit {
+			if limit := max(1e-9, math.Sqrt(2*(curvature+want.L2)*n*0x1p-53*fit.Loss)); fit.Gradient > limit {
 				t.Errorf("L2 %g: a gradient of %g, want at most %g", want.L2, fit.Gradient, limit)
 			}
 			gomlxtest.NearAbs(t, "weights", fit.Weights, slices.Concat(want.Weights...), 1e-6)
@@ -149,21 +143,10 @@ func TestLogisticRegressionIsThatOfScikitLearn(t *testing.T) {
 	}
 }
 
-func softmax(logits []float32) (odds []float64) {
-	for _, v := range logits {
-		odds = append(odds, math.Exp(float64(v)))
-	}
+func softmax(logits []float32) []float64 {
+	odds := xslices.Map(logits, func(v float32) float64 { return math.Exp(float64(v)) })
 	floats.Scale(1/floats.Sum(odds), odds)
 	return odds
-}
-
-// gradientLimit is the smallest gradient g that a line search can reach in float64. Along g it lowers a loss f, whose
-// gradient has the Lipschitz constant Λ, by at most g²/2Λ, which is lost in the rounding of f, a sum of n terms:
-// n·2⁻⁵³·f. The Hessian of the cross-entropy is at most ½ of the Hessian of ½‖x‖²+½, so Λ ≤ ½·mean(‖x‖² + 1) + L2
-// (Böhning 1992).
-func gradientLimit(points []float64, n int, l2 float64, fit *LogisticFit) float64 {
-	lipschitz := (floats.Dot(points, points)/float64(n)+1)/2 + l2
-	return math.Sqrt(2 * lipschitz * float64(n) * 0x1p-53 * fit.Loss)
 }
 
 func TestLogisticRegressionOfConstantPointsPredictsClassShares(t *testing.T) {
@@ -171,7 +154,8 @@ func TestLogisticRegressionOfConstantPointsPredictsClassShares(t *testing.T) {
 	flat := make([]float64, 3*len(labels))
 	fit := gomlxtest.Must(LogisticRegression(flat, labels, 5, 0.1, 1e-9, nil))(t)
 	// The likeliest probabilities are the class shares; a class without images has probability 0, at an infinite bias.
-	gomlxtest.NearAbs(t, "shares", softmax(fit.Scores(make([]float64, 3))[0]), []float64{2. / 7, 1. / 7, 4. / 7, 0, 0}, 1e-6)
+	odds := softmax(fit.Scores(make([]float64, 3))[0])
+	gomlxtest.NearAbs(t, "shares", odds, []float64{2. / 7, 1. / 7, 4. / 7, 0, 0}, 1e-6)
 	if fit, err := LogisticRegression([]float64{0, math.NaN()}, []int{0, 1}, 2, 0.1, 1e-9, nil); err == nil {
 		t.Errorf("of a point that is not a number: %+v", fit)
 	}

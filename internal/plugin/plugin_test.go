@@ -9,13 +9,13 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/janpfeifer/must"
 )
 
 func TestFusionsAreOffAndTheUsersFlagsStay(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if err := os.WriteFile("flags.txt", []byte("--xla_dump_to=d\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.M(os.WriteFile("flags.txt", []byte("--xla_dump_to=d\n"), 0o600))
 	for _, c := range []struct {
 		user    string
 		unknown bool // the plugin does not have the flag
@@ -59,9 +59,7 @@ func TestMemoryOfProcessesIsThatOfTheDriver(t *testing.T) {
 		t.Error("no error without nvidia-smi")
 	}
 	listed := "#!/bin/sh\necho '17, 3'\necho '19, [N/A]'\necho '23, 5238'\n"
-	if err := os.WriteFile(dir+"/nvidia-smi", []byte(listed), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.M(os.WriteFile(dir+"/nvidia-smi", []byte(listed), 0o700))
 	got, err := GPUMemory(t.Context())
 	if want := map[int]float64{17: 3 << 20, 23: 5238 << 20}; err != nil || !maps.Equal(got, want) {
 		t.Errorf("%v, %v, want %v", got, err, want)

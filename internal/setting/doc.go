@@ -50,8 +50,8 @@ var comments = sync.OnceValue(func() map[string]string {
 
 var exported = regexp.MustCompile(`\b[A-Z][A-Za-z0-9]*\b`)
 
-// meaning is the comment of a field, with the names that settings have in place of those of fields; "" for none. It does
-// not begin with the setting's own name, which a list has already, unless as in "name of the recipe".
+// meaning is the comment of a field, with the names that settings have in place of those of fields; "" for none. It
+// does not begin with the setting's own name, which a list has already, unless as in "name of the recipe".
 func meaning(of reflect.Type, field reflect.StructField) string {
 	text := strings.TrimSuffix(strings.Join(strings.Fields(comments()[of.String()+"."+field.Name]), " "), ".")
 	text = exported.ReplaceAllStringFunc(text, func(word string) string {

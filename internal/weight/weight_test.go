@@ -40,7 +40,8 @@ func TestFirstValuesArePureFunctionsOfSeedAndPath(t *testing.T) {
 	}
 }
 
-func TestTheFansAreTheDimensionsOfAMatrixElseTheSize(t *testing.T) {
+// The fans are the dimensions of a matrix, else the size. Values drawn at once keep their order.
+func TestFloat32_Fills(t *testing.T) {
 	fans := func(_ *rand.Rand, fanIn, fanOut int) float64 { return float64(100*fanIn + fanOut) }
 	scope := model.NewStore().Scope("/")
 	for want, dims := range map[float64][]int{703: {7, 3}, 303: {3}, 4242: {7, 3, 2}, 101: {}} {
@@ -48,6 +49,11 @@ func TestTheFansAreTheDimensionsOfAMatrixElseTheSize(t *testing.T) {
 		if got := gomlxtest.Values(t, v.MustValue()); got[0] != want || v.Shape().Rank() != len(dims) {
 			t.Errorf("%v: fans %g, shape %s, want %g", dims, got[0], v.Shape(), want)
 		}
+	}
+	want := []float64{2, 3, 5, 7, 11, 13}
+	list := Float32(scope, "list", AtOnce(func(*rand.Rand) []float64 { return want }), 2, 3)
+	if got := gomlxtest.Values(t, list.MustValue()); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 
@@ -72,14 +78,6 @@ func TestAdaptersAreOfTheMatricesOfABlock(t *testing.T) {
 	}
 	if err := Adapt(model.NewStore().Scope("/some/vit"), 2, true); err == nil {
 		t.Error("a model without attention is adapted")
-	}
-}
-
-func TestValuesDrawnAtOnceKeepTheirOrder(t *testing.T) {
-	start := AtOnce(func(*rand.Rand) []float64 { return []float64{2, 3, 5, 7, 11, 13} })
-	v := Float32(model.NewStore().Scope("/"), "list", start, 2, 3)
-	if got := gomlxtest.Values(t, v.MustValue()); !slices.Equal(got, []float64{2, 3, 5, 7, 11, 13}) {
-		t.Errorf("%v", got)
 	}
 }
 
