@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -28,14 +29,13 @@ func rowsOf(t *testing.T, folder, list string, of *data.InMemory) (rows []int) {
 	files := gomlxtest.Must(data.Lists(folder, list+".txt", nil))(t)
 	set := gomlxtest.Must(files.Load(t.Context(), preprocess.Settings{Resize: preprocess.ResizeExact,
 		Size: [2]int{of.Height, of.Width}}, nil))(t)
+	originals := map[string]int{} // they are all different
+	for row := range of.Len() {
+		originals[fmt.Sprint(of.Labels[row], of.Row(row))] = row
+	}
 	for i, label := range set.Labels {
-		row := 0
-		for ; row < of.Len(); row++ {
-			if of.Labels[row] == label && string(of.Row(row)) == string(set.Row(i)) && !slices.Contains(rows, row) {
-				break
-			}
-		}
-		if row == of.Len() {
+		row, known := originals[fmt.Sprint(label, set.Row(i))]
+		if !known || slices.Contains(rows, row) {
 			t.Fatalf("image %d of %s is not the original, is there twice, or has another label", i, list)
 		}
 		rows = append(rows, row)
@@ -118,8 +118,7 @@ func TestDSprites_TakesDisjointPartsWithVTABsLabels(t *testing.T) {
 		func(f [6]int) int { return f[4] / 2 },                 // 32 positions of x by two
 		func(f [6]int) int { return int(float64(f[3]) / 2.5) }, // 40 angles, floor(v/2.5)
 	} {
-		task := spriteTasks[k]
-		sizes := [3]int{797, 101, 53}
+		task, sizes := spriteTasks[k], [3]int{797, 101, 53}
 		sets := gomlxtest.Must(dSprites(t.Context(), file, task.label, sizes))(t)
 		seen := map[int]bool{}
 		for part, set := range sets {
@@ -177,7 +176,7 @@ func TestDSprites_Refuses(t *testing.T) {
 		"no images":   {with("imgs.npy", nil), usual, "imgs"},
 		"no factors":  {with("latents_classes.npy", nil), usual, "latents_classes"},
 		"a pickle":    {with("imgs.npy", datatest.NPY("|O", all, 100, 64, 64)), usual, "imgs"},
-		"floats":      {with("imgs.npy", datatest.NPY("<f8", all, 100, 64, 64)), usual, "imgs"},
+		"signed":      {with("imgs.npy", datatest.NPY("|i1", all, 100, 64, 64)), usual, "imgs"},
 		"too long":    {with("imgs.npy", append(datatest.NPY("|u1", all, 100, 64, 64), 1)), usual, "imgs"},
 		"sides":       {with("imgs.npy", datatest.NPY("|u1", all, 100, 32, 128)), usual, "imgs"},
 		"99 images":   {with("imgs.npy", datatest.NPY("|u1", all[:99*64*64], 99, 64, 64)), usual, "99 images"},
