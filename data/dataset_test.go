@@ -5,9 +5,8 @@ package data
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
-	"os"
-	"os/exec"
 	"slices"
 	"testing"
 
@@ -50,9 +49,7 @@ func held(t *testing.T, s Dataset) *InMemory {
 func batches(t *testing.T, d *Loader, n int) (pixels, labels [][]float64) {
 	t.Helper()
 	for b, err := range d.Iter() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, err)
 		images := gomlxtest.Run(t, func(in []*Node) []*Node { return []*Node{BatchImages(b.Spec, in)} }, anys(b.Inputs)...)[0]
 		pixels, labels = append(pixels, images), append(labels, gomlxtest.Values(t, b.Labels[0]))
 		if n--; n == 0 {
@@ -71,9 +68,8 @@ func TestLoader_BatchesFollowOrder(t *testing.T) {
 		d := Batches(s, size, Augment{}, seed)
 		first, labels := batches(t, d, 3) // epochs of two batches
 		second, others := batches(t, d, 1)
-		if labels = append(labels, others...); d.Step != 4 {
-			t.Errorf("%s: step %d after 4 batches", name, d.Step)
-		}
+		labels = append(labels, others...)
+		equal(t, name+": step after 4 batches", d.Step, 4)
 		for step, images := range append(first, second...) {
 			want := Order(seed, step/2, n, 1)[step%2*size:][:size]
 			for k, row := range want {
@@ -85,23 +81,18 @@ func TestLoader_BatchesFollowOrder(t *testing.T) {
 		}
 		resumed := Batches(s, size, Augment{}, seed)
 		resumed.Step = 2
-		if again, _ := batches(t, resumed, 1); !slices.Equal(again[0], first[2]) {
-			t.Errorf("%s: another batch after a resume", name)
-		}
+		again, _ := batches(t, resumed, 1)
+		equal(t, name+": after a resume", again[0], first[2])
 		resumed.Epochs = 1
-		if rest, _ := batches(t, resumed, -1); len(rest) != 2 {
-			t.Errorf("%s: %d batches of an epoch of 2", name, len(rest))
-		}
+		rest, _ := batches(t, resumed, -1)
+		equal(t, name+": batches of an epoch of 2", len(rest), 2)
 	}
 }
 
 // Evaluation sees every image once: of 11 in batches of 4 the last has 3.
 func TestLoader_InOrderEndsWithASmallerBatch(t *testing.T) {
 	_, labels := batches(t, InOrder(owned(11), 4, Augment{HFlip: 1, Mean: [3]float64{1, 1, 1}}), -1)
-	if len(labels) != 3 || len(labels[2]) != 3 || !slices.Equal(slices.Concat(labels...), []float64{
-		0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}) {
-		t.Errorf("labels %v", labels)
-	}
+	equal(t, "labels", labels, [][]float64{{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9, 10}})
 	// Images are resized as in evaluation, by the kernel of the augmentation, else not on the host.
 	set, want := noise(1, 5, 7, 3), []float64{}
 	img := gomlxtest.Must(set.Image(t.Context(), 0))(t)
@@ -111,31 +102,23 @@ func TestLoader_InOrderEndsWithASmallerBatch(t *testing.T) {
 	kernel := Augment{Size: [2]int{3, 2}, Interpolation: preprocess.Bicubic}
 	resized, _ := batches(t, InOrder(set, 1, kernel), -1)
 	gomlxtest.Near(t, "resized", resized[0], want, 1e-6)
-	if kernel.Size = [2]int{5, 7}; InOrder(set, 1, kernel).augment != kernel.Eval() {
-		t.Error("images of the dataset's size are resized")
-	}
+	kernel.Size = [2]int{5, 7}
+	equal(t, "images of the dataset's size", InOrder(set, 1, kernel).augment, kernel.Eval())
 }
 
 // An epoch of fewer images than a batch has them all.
 func TestSampler_OfFewImages(t *testing.T) {
 	s := Sampler{Images: 3, Batch: 5, Seed: 7}
-	if epoch, batch, indices := s.At(11); epoch != 11 || batch != 0 || !slices.Equal(indices, Order(7, 11, 3, 1)) {
-		t.Errorf("epoch %d, batch %d: %v", epoch, batch, indices)
-	}
+	equal(t, "epoch, batch and indices", fmt.Sprint(s.At(11)), fmt.Sprint(11, 0, Order(7, 11, 3, 1)))
 }
 
 // Labels of mixed images are those that SoftLabels computes in the graph.
 func TestLoader_MixedLabelsAreSoftLabels(t *testing.T) {
 	for b, err := range Batches(owned(7), 5, Augment{MixupAlpha: 1}, 3).Iter() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, err)
 		want := gomlxtest.Run(t, func(in []*Node) []*Node { return []*Node{SoftLabels(in, 7, 0)} }, anys(b.Inputs[1:])...)[0]
-		if got := gomlxtest.Values(t, b.Labels[0]); len(got) != 5*7 {
-			t.Errorf("labels %v", got)
-		} else {
-			gomlxtest.Near(t, "labels", got, want, 1e-6)
-		}
+		equal(t, "numbers", len(want), 5*7)
+		gomlxtest.Near(t, "labels", gomlxtest.Values(t, b.Labels[0]), want, 1e-6)
 		break
 	}
 }
@@ -153,9 +136,7 @@ func TestLoader_ErrorsOfADataset(t *testing.T) {
 	for name, d := range map[string]*Loader{"large": Batches(owned(3), 4, Augment{}, 1),
 		"augment": Batches(owned(3), 2, Augment{HFlip: 2}, 1), "label": Batches(labelled, 2, Augment{}, 1)} {
 		for _, err := range d.Iter() {
-			if err == nil {
-				t.Errorf("%s is accepted", name)
-			}
+			oneLine(t, name, err)
 			break
 		}
 	}
@@ -174,24 +155,10 @@ func TestFingerprint_CoversADatasetAndStaysTheSame(t *testing.T) {
 	for _, s := range []Dataset{owned(7), owned(8), relabelled, changed, Subset(owned(7), []int{1, 0, 2, 3, 4, 5, 6})} {
 		seen[Fingerprint(s)] = true
 	}
-	if len(seen) != 5 {
-		t.Errorf("%d different fingerprints of 5 datasets", len(seen))
-	}
+	equal(t, "different fingerprints of 5 datasets", len(seen), 5)
 	for want, set := range map[string]Dataset{"01008e112edd085f": streamed(t, numberedFiles(t, 3, nil), Streaming{}),
 		"fcbbcbbb5f16857f": numbered(11), "51ae2a4839ea875b": owned(7)} {
-		if got := Fingerprint(set)[:16]; got != want {
-			t.Errorf("%s: %s, want %s", set.Describe().Name, got, want)
-		}
-	}
-}
-
-// Another module implements a dataset and trains on it, see its go.mod.
-func TestDataset_CanBeImplementedByAnotherModule(t *testing.T) {
-	gomlxtest.OnGo(t)
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "./...")
-	cmd.Dir, cmd.Env = "testdata/outside", append(os.Environ(), "GOWORK=", "GOFLAGS=")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
+		equal(t, set.Describe().Name, Fingerprint(set)[:16], want)
 	}
 }
 
@@ -241,23 +208,18 @@ func TestFraction_LargerOnesContainSmallerOnes(t *testing.T) {
 		}
 		smaller = rows
 	}
-	if a := gomlxtest.Must(Fraction(s, 0.5, 1))(t); slices.Equal(rowsOf(t, a), rowsOf(t, gomlxtest.Must(Fraction(s, 0.5,
-		2))(t))) {
-		t.Error("two seeds choose the same images")
-	}
+	a, b := gomlxtest.Must(Fraction(s, 0.5, 1))(t), gomlxtest.Must(Fraction(s, 0.5, 2))(t)
+	equal(t, "two seeds choose the same images", slices.Equal(rowsOf(t, a), rowsOf(t, b)), false)
 	for _, f := range []float64{0, 1.01, math.NaN()} {
-		if _, err := Fraction(s, f, 1); err == nil {
-			t.Errorf("fraction %g is accepted", f)
-		}
+		_, err := Fraction(s, f, 1)
+		oneLine(t, fmt.Sprint("fraction ", f), err)
 	}
 }
 
 func TestRandomSplit_IsAPartition(t *testing.T) {
 	s := numbered(101)
 	train, held, err := RandomSplit(s, 13, 5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	all := slices.Sorted(slices.Values(append(rowsOf(t, train), rowsOf(t, held)...)))
 	if train.Len() != 88 || held.Len() != 13 || !slices.Equal(all, span(0, 101)) {
 		t.Errorf("%d and %d images, together %v", train.Len(), held.Len(), all)
@@ -266,9 +228,8 @@ func TestRandomSplit_IsAPartition(t *testing.T) {
 		t.Errorf("no images are held out: %v, %v, %v", train, held, err)
 	}
 	for _, n := range []int{-1, 101} {
-		if _, _, err := RandomSplit(s, n, 1); err == nil {
-			t.Errorf("%d of 101 images are held out", n)
-		}
+		_, _, err := RandomSplit(s, n, 1)
+		oneLine(t, fmt.Sprint(n, " of 101 images"), err)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -87,17 +88,20 @@ func listed(f *Files) (paths []string) {
 	return paths
 }
 
+// equal tests that a value is the one that is wanted.
+func equal[T any](t testing.TB, name string, got, want T) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s: %v, want %v", name, got, want)
+	}
+}
+
 // oneLine tests that an error is one line that contains every text.
 func oneLine(t testing.TB, name string, err error, texts ...string) {
 	t.Helper()
-	if err == nil || strings.Contains(err.Error(), "\n") {
-		t.Errorf("%s: error %q, want one line", name, err)
-		return
-	}
-	for _, text := range texts {
-		if !strings.Contains(err.Error(), text) {
-			t.Errorf("%s: %q does not name %q", name, err, text)
-		}
+	lacks := func(text string) bool { return !strings.Contains(err.Error(), text) }
+	if err == nil || !lacks("\n") || slices.ContainsFunc(texts, lacks) {
+		t.Errorf("%s: error %q, want one line with %q", name, err, texts)
 	}
 }
 
@@ -108,17 +112,12 @@ func TestFolder_ListsClassesAndImagesInOrder(t *testing.T) {
 	link(t, filepath.Join("..", "cat", "2.JPG"), filepath.Join(dir, "zebra", "2.png"))
 	all := gomlxtest.Must(Folder(dir))(t)
 	f := all.Train
-	paths := []string{"cat/10.jpeg", "cat/2.JPG", "cat/x/9.webp", "dog/a.PNG", "dog/b.png", "dog/c.bmp", "zebra/1.gif",
-		"zebra/2.png"}
-	others := map[string]int{".txt": 1, ".heic": 2, "": 1, ".png outside of class folders": 1}
-	if all.Validation != nil || all.Test != nil || !slices.Equal(listed(f), paths) || f.Dir != dir ||
-		!slices.Equal(f.Labels, []int32{0, 0, 0, 1, 1, 1, 2, 2}) ||
-		!slices.Equal(f.Classes, []string{"cat", "dog", "zebra"}) || !maps.Equal(f.Ignored, others) {
-		t.Errorf("%+v", f)
-	}
-	if got := numbersOf(t, f); !slices.Equal(got, []int{3, 4, 2, 1, 0, 11, 6, 4}) { // indices in the list above
-		t.Error(got)
-	}
+	equal(t, "parts", all, Parts{Train: f})
+	equal(t, "paths", strings.Join(listed(f), " "), "cat/10.jpeg cat/2.JPG cat/x/9.webp dog/a.PNG dog/b.png dog/c.bmp "+
+		"zebra/1.gif zebra/2.png")
+	equal(t, "labels", fmt.Sprintf("%v %v %s", f.Labels, f.Classes, f.Dir), "[0 0 0 1 1 1 2 2] [cat dog zebra] "+dir)
+	equal(t, "ignored", f.Ignored, map[string]int{".txt": 1, ".heic": 2, "": 1, ".png outside of class folders": 1})
+	equal(t, "indices in the list above", numbersOf(t, f), []int{3, 4, 2, 1, 0, 11, 6, 4})
 }
 
 // Folders of splits have these names in any case; a folder without images is none. Otherwise the folders are classes.
@@ -202,9 +201,8 @@ func TestFolder_FollowsLinks(t *testing.T) {
 	f := gomlxtest.Must(Folder(dir))(t).Train
 	want := strings.Fields("a/1.png a/6.png a/8.png a/9.png a/deep/2.png b/1.png b/6.png b/8.png b/9.png b/deep/2.png " +
 		"c/3.png c/7.png c/in/2.png d/4.png")
-	if !slices.Equal(listed(f), want) || !slices.Equal(f.Classes, []string{"a", "b", "c", "d"}) {
-		t.Fatalf("%q of %q", listed(f), f.Classes)
-	}
+	equal(t, "paths", listed(f), want)
+	equal(t, "classes", f.Classes, []string{"a", "b", "c", "d"})
 	fails := map[string]error{"8.png": os.ErrNotExist, "9.png": disk.ErrIrregular}
 	for row, where := range want {
 		if _, err := f.Read(row); !errors.Is(err, fails[path.Base(where)]) {
@@ -218,14 +216,9 @@ func TestFiles_RowsAndJoin(t *testing.T) {
 	parts := gomlxtest.Must(Folder(dir))(t)
 	all := gomlxtest.Must(Join("all", parts.Train.Subset([]int{0, 2, 1}).Subset([]int{2, 1}), parts.Validation,
 		parts.Test))(t)
-	var want []string
-	for _, file := range []string{"train/b/1.png", "train/b/2.png", "val/b/1.png", "test/a/0.png", "test/b/5.png"} {
-		want = append(want, filepath.Join(dir, file))
-	}
-	if got := numbersOf(t, all); !slices.Equal(got, []int{1, 2, 3, 4, 5}) || !slices.Equal(listed(all), want) ||
-		!slices.Equal(all.Labels, []int32{1, 1, 1, 0, 1}) || all.Name != "all" {
-		t.Errorf("%v %v: %v", got, listed(all), all.Labels)
-	}
+	equal(t, "paths", strings.ReplaceAll(strings.Join(listed(all), " "), dir+"/", ""),
+		"train/b/1.png train/b/2.png val/b/1.png test/a/0.png test/b/5.png")
+	equal(t, "joined", fmt.Sprint(all.Name, numbersOf(t, all), all.Labels), "all[1 2 3 4 5] [1 1 1 0 1]")
 	other := *parts.Test
 	other.Classes = []string{"b", "a"}
 	_, differ := Join("all", parts.Train, &other)
@@ -247,12 +240,8 @@ func TestSplit_ChoosesByTheHashOfTheName(t *testing.T) {
 	for seed, want := range []string{"b/01 b/02 c/01 c/07 c/11 c/15", "b/04 b/05 c/03 c/06 c/07 c/08 c/09 c/15 c/17",
 		"b/03 b/04 b/06 c/01 c/06 c/12 c/18 c/19"} { // with seed 1 the rule alone would hold out a/00
 		train, held, err := all.Split(0.3, int64(seed))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.ReplaceAll(strings.Join(listed(held), " "), ".png", ""); got != want {
-			t.Errorf("seed %d holds out %s, want %s", seed, got, want)
-		}
+		gomlxtest.NoError(t, err)
+		equal(t, "held out", strings.ReplaceAll(strings.Join(listed(held), " "), ".png", ""), want)
 		both := slices.Sorted(slices.Values(append(listed(train), listed(held)...)))
 		if !slices.Equal(both, slices.Sorted(slices.Values(paths))) || !slices.IsSorted(listed(train)) {
 			t.Errorf("seed %d: parts are not a sorted partition", seed)
@@ -294,15 +283,11 @@ func TestLists_ReadsTheLayoutOfVTAB(t *testing.T) {
 		"images/train800/000000.jpg": plain(10, 5, 7), "images/train800/000001.jpg": plain(11, 5, 7),
 	})
 	f := gomlxtest.Must(Lists(dir, "train800.txt", nil))(t)
-	if !slices.Equal(listed(f), []string{"images/train800/000000.jpg", "images/train800/000001.jpg"}) ||
-		!slices.Equal(f.Labels, []int32{3, 0}) || !slices.Equal(f.Classes, []string{"0", "1", "2", "3"}) ||
-		f.Name != filepath.Base(dir)+"-train800" || !slices.Equal(numbersOf(t, f), []int{10, 11}) {
-		t.Errorf("%+v", f)
-	}
+	equal(t, "name", f.Name, filepath.Base(dir)+"-train800")
+	equal(t, "train", fmt.Sprint(listed(f), f.Labels, f.Classes, numbersOf(t, f)),
+		"[images/train800/000000.jpg images/train800/000001.jpg] [3 0] [0 1 2 3] [10 11]")
 	f = gomlxtest.Must(Lists(dir, "test.txt", []string{"x", "y"}))(t)
-	if f.Where(0) != "images/test/000000.jpg" || !slices.Equal(f.Classes, []string{"x", "y"}) {
-		t.Errorf("%+v", f)
-	}
+	equal(t, "test", f.Where(0)+fmt.Sprint(f.Classes), "images/test/000000.jpg[x y]")
 }
 
 func TestLists_RefusesByLine(t *testing.T) {
@@ -412,9 +397,7 @@ func TestLoad_Refuses(t *testing.T) {
 		}
 	}
 	files := numberedFiles(t, 3, nil)
-	if err := os.Mkdir(filepath.Join(files.Dir, "folder.png"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, os.Mkdir(filepath.Join(files.Dir, "folder.png"), 0o755))
 	list := func(n int, path string) *Files {
 		paths := slices.Repeat([]string{path}, n)
 		return gomlxtest.Must(NewFiles("list", files.Dir, paths, make([]int32, n), []string{"x"}))(t)
@@ -427,9 +410,8 @@ func TestLoad_Refuses(t *testing.T) {
 		"a folder":  {list(2, "folder.png"), toTiny},
 		"32.25 GiB": {list(43, "a.png"), preprocess.Settings{Crop: [2]int{16384, 16384}}}, // 43·3·2^28 bytes
 	} {
-		if set, err := c.files.Load(t.Context(), c.p, nil); err == nil {
-			t.Errorf("%s: %+v", name, set)
-		}
+		_, err := c.files.Load(t.Context(), c.p, nil)
+		oneLine(t, name, err)
 	}
 	for path, labels := range map[string][]int32{"../a.png": {0}, "a.png": {1}, "b.png": {-1}, "list": {},
 		"lists": {0, 0}} {
@@ -453,22 +435,15 @@ func TestImageFiles_AreInAnyFolders(t *testing.T) {
 	for i := range f.Len() {
 		got = append(got, f.Where(i)+"="+f.Classes[f.Labels[i]])
 	}
-	if want := "top.png= z.gif= a/9.PNG=a b/2.png=b b/deep/1.png=b"; strings.Join(got, " ") != want ||
-		!maps.Equal(f.Ignored, map[string]int{".txt": 2}) {
-		t.Errorf("%s, ignored %v, want %s", strings.Join(got, " "), f.Ignored, want)
-	}
-	if img := gomlxtest.Must(f.Read(4))(t).RGBA(); img.Bounds() != image.Rect(0, 0, 5, 3) ||
-		img.RGBAAt(4, 2) != (color.RGBA{3, 0, 77, 255}) {
-		t.Errorf("%v with %v", img.Bounds(), img.RGBAAt(4, 2))
-	}
+	equal(t, "images", fmt.Sprint(got, f.Ignored), "[top.png= z.gif= a/9.PNG=a b/2.png=b b/deep/1.png=b] map[.txt:2]")
+	img := gomlxtest.Must(f.Read(4))(t).RGBA()
+	equal(t, "an image", fmt.Sprint(img.Bounds(), img.RGBAAt(4, 2)), "(0,0)-(5,3) {3 0 77 255}")
 	_, err := f.Read(1)
 	oneLine(t, "a damaged image", err, "z.gif")
 	for _, nothing := range []string{t.TempDir(), filepath.Join(dir, "none")} {
 		_, err := ImageFiles(nothing)
 		oneLine(t, "no images", err, nothing)
-		if errors.Is(err, os.ErrNotExist) != (filepath.Base(nothing) == "none") {
-			t.Error(err)
-		}
+		equal(t, nothing, errors.Is(err, os.ErrNotExist), filepath.Base(nothing) == "none")
 	}
 }
 
@@ -489,9 +464,7 @@ func TestImage_GivesItsMemoryBack(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if calls != 2 {
-		t.Errorf("%d calls", calls)
-	}
+	equal(t, "calls", calls, 2)
 }
 
 // A valid dataset of each kind, and mutated ones. Images are bounded by their pixels instead: TestDecode_Refuses.
@@ -594,16 +567,9 @@ func TestCIFAR100_ReadsTheSameFromDirectorySubdirectoryAndArchive(t *testing.T) 
 		if err == nil {
 			err = errors.Join(train.check(), test.check())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if train.Len() != 5 || test.Len() != 3 || train.Classes[42] != "class_42" {
-			t.Fatalf("%s: %d and %d images, class 42 is %q", dir, train.Len(), test.Len(), train.Classes[42])
-		}
+		gomlxtest.NoError(t, err)
+		equal(t, dir, fmt.Sprintf("%v %d %s", train.Labels, test.Len(), train.Classes[42]), "[0 7 14 21 28] 3 class_42")
 		for k := range 5 {
-			if train.Labels[k] != int32(7*k) {
-				t.Errorf("%s: record %d has label %d, want %d", dir, k, train.Labels[k], 7*k)
-			}
 			for i, v := range train.Row(k) { // interleaved against planes
 				if want := files[cifarTrain][k*cifarRecord+2+i%3*1024+i/3]; v != want {
 					t.Fatalf("%s: record %d, byte %d is %d, want %d", dir, k, i, v, want)
@@ -662,22 +628,6 @@ func TestCIFAR100_Refuses(t *testing.T) {
 	}
 }
 
-// FuzzCIFAR100Records checks for any bytes: an error, or exactly the records of the file.
-func FuzzCIFAR100Records(f *testing.F) {
-	record := datatest.CIFAR100(2, 1)["train.bin"]
-	seeds := [][]byte{record, record[:cifarRecord], record[:cifarRecord+1], {}}
-	campaign.Fuzz(f, seeds, func(t *testing.T, raw []byte) {
-		set, err := cifarRecords(raw)
-		if err != nil {
-			return
-		}
-		set.Classes = make([]string, 100)
-		if err := set.check(); err != nil || set.Len()*cifarRecord != len(raw) {
-			t.Fatalf("%d bytes became %d images: %v", len(raw), set.Len(), err)
-		}
-	})
-}
-
 // FuzzCIFAR100Archive checks for any bytes inside the compression: an error or complete datasets. Mutations would
 // hardly ever pass the compression's checksum.
 func FuzzCIFAR100Archive(f *testing.F) {
@@ -694,8 +644,6 @@ func FuzzCIFAR100Archive(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if err := errors.Join(train.check(), test.check()); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, errors.Join(train.check(), test.check()))
 	})
 }

@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"image"
 	"image/color"
 	"io"
@@ -21,6 +20,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/image/tiff"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/campaign"
@@ -41,12 +42,10 @@ func goldenFiles(t testing.TB) map[string][]byte {
 // Files of other formats, with too many pixels, or damaged; a whole one, and a window of it.
 func TestDecode_Refuses(t *testing.T) {
 	files := goldenFiles(t)
-	sized := func(width, height uint32) []byte { // signature 8, length 4, "IHDR" 4, width 4, height 4, 5 more, checksum
-		raw := bytes.Clone(files["rgb.png"])
-		binary.BigEndian.PutUint32(raw[16:], width)
-		binary.BigEndian.PutUint32(raw[20:], height)
-		binary.BigEndian.PutUint32(raw[29:], crc32.ChecksumIEEE(raw[12:29]))
-		return raw
+	sized := func(width, height uint32) []byte {
+		header := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, width), height)
+		raw := files["rgb.png"]
+		return slices.Concat(raw[:8], pngChunk("IHDR", append(header, raw[24:29]...)), raw[33:])
 	}
 	corrupt := bytes.Clone(files["rgb.png"])
 	corrupt[len(corrupt)-14]++ // checksum of the pixels
@@ -121,10 +120,7 @@ func TestDecode_DamagedEXIFDoesNotLoseTheImage(t *testing.T) {
 		for _, v := range []byte{0x00, 0xff, raw[at] ^ 0x01, raw[at] ^ 0x80} {
 			damaged := bytes.Clone(raw)
 			damaged[at] = v
-			p, err := Decode(bytes.NewReader(damaged))
-			if err != nil {
-				t.Fatalf("byte %d as %#x: %v", at, v, err)
-			}
+			p := gomlxtest.Must(Decode(bytes.NewReader(damaged)))(t)
 			seen[[2]int{p.Height, p.Width}]++
 		}
 	}
@@ -133,22 +129,30 @@ func TestDecode_DamagedEXIFDoesNotLoseTheImage(t *testing.T) {
 	}
 }
 
-// FuzzDecode: any bytes give an error or an image within the limit, and a valid orientation.
+// FuzzDecode: any bytes give an error or an image within the limit, and a valid orientation. A window of it, here the
+// last four bytes, is an error or has the requested size.
 func FuzzDecode(f *testing.F) {
 	files := goldenFiles(f)
 	var seeds [][]byte
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		seeds = append(seeds, files[name])
+		seeds = append(seeds, slices.Concat(files[name], []byte{255, 2, 3, 5}))
 	}
 	const limit = 1 << 14
 	campaign.Fuzz(f, seeds, func(t *testing.T, raw []byte) {
-		var p *Image
+		if len(raw) < 4 {
+			return
+		}
+		raw, at := raw[:len(raw)-4], raw[len(raw)-4:]
 		e, err := Identify(raw, limit)
 		if err == nil {
-			p, err = e.image()
-		}
-		if err == nil && (p.Height*p.Width > limit || len(p.Pixels) != 3*p.Height*p.Width) {
-			t.Errorf("%d×%d pixels in %d bytes", p.Width, p.Height, len(p.Pixels))
+			if p, err := e.image(); err == nil && (p.Height*p.Width > limit || len(p.Pixels) != 3*p.Height*p.Width) {
+				t.Errorf("%d×%d pixels in %d bytes", p.Width, p.Height, len(p.Pixels))
+			}
+			shown := window{top: int(int8(at[0])), left: int(int8(at[1])), height: 1 + int(at[2]), width: 1 + int(at[3])}
+			p, err := e.cropped(func(int, int) window { return shown }, 7, 5, preprocess.Bilinear, preprocess.GreyRange)
+			if err == nil && (p.Height != 7 || p.Width != 5 || len(p.Pixels) != 105) {
+				t.Errorf("%+v: %d×%d", shown, p.Width, p.Height)
+			}
 		}
 		for _, kind := range formats {
 			if kind.exif == nil || !begins(raw, kind.magic) {
@@ -182,39 +186,19 @@ func FuzzEXIF(f *testing.F) {
 	})
 }
 
-// tiffOf is a tiff of one row of colours multiplied by their alpha, in samples of 8 or 16 bits.
-func tiffOf[T uint8 | uint16](pixels [][4]T) []byte {
-	order, bytes := binary.LittleEndian, binary.Size(T(0))
-	raw := order.AppendUint16([]byte("II*\x00\x08\x00\x00\x00"), 10)
-	const end = 8 + 2 + 10*12 + 4
-	for _, entry := range [][3]int{{256, 1, len(pixels)}, {257, 1, 1}, {258, 4, end}, {259, 1, 1}, {262, 1, 2},
-		{273, 1, end + 8}, {277, 1, 4}, {278, 1, 1}, {279, 1, 4 * bytes * len(pixels)}, {338, 1, 1}} {
-		raw = order.AppendUint16(order.AppendUint16(raw, uint16(entry[0])), typeShort)
-		raw = order.AppendUint32(order.AppendUint32(raw, uint32(entry[1])), uint32(entry[2]))
-	}
-	raw = order.AppendUint32(raw, 0)
-	for range 4 {
-		raw = order.AppendUint16(raw, uint16(8*bytes))
-	}
-	raw, err := binary.Append(raw, order, pixels)
-	if err != nil {
-		panic(err)
-	}
-	return raw
-}
-
 // The expected values are from Pillow 13.0.0's Image.open(file).convert("RGB").
 func TestDecode_TIFFsAreDividedByTheirAlphaAsByPillow(t *testing.T) {
 	want := []uint8{63, 127, 191, 99, 1, 200, 0, 0, 0, 162, 115, 69, 90, 181, 255}
-	for name, raw := range map[string][]byte{
-		"8 bits": tiffOf([][4]uint8{{10, 20, 30, 40}, {99, 1, 200, 255}, {50, 60, 70, 0}, {7, 5, 3, 11},
-			{90, 180, 254, 253}}),
-		"16 bits": tiffOf([][4]uint16{{0x0a12, 0x14ff, 0x1e00, 0x2880}, {0x6301, 0x0102, 0xc8c8, 0xffff},
-			{0x3203, 0x3c04, 0x4605, 0x0006}, {0x07aa, 0x0501, 0x0302, 0x0bfe}, {0x5a00, 0xb4ff, 0xfe10, 0xfd20}}),
-	} {
-		if got := gomlxtest.Must(Decode(bytes.NewReader(raw)))(t); !slices.Equal(got.Pixels, want) {
-			t.Errorf("%s: %v, want %v", name, got.Pixels, want)
-		}
+	bits8, bits16 := image.NewRGBA(image.Rect(0, 0, 5, 1)), image.NewRGBA64(image.Rect(0, 0, 5, 1))
+	copy(bits8.Pix, []uint8{10, 20, 30, 40, 99, 1, 200, 255, 50, 60, 70, 0, 7, 5, 3, 11, 90, 180, 254, 253})
+	for x, c := range []color.RGBA64{{0x0a12, 0x14ff, 0x1e00, 0x2880}, {0x6301, 0x0102, 0xc8c8, 0xffff},
+		{0x3203, 0x3c04, 0x4605, 0x0006}, {0x07aa, 0x0501, 0x0302, 0x0bfe}, {0x5a00, 0xb4ff, 0xfe10, 0xfd20}} {
+		bits16.SetRGBA64(x, 0, c)
+	}
+	for _, img := range []image.Image{bits8, bits16} {
+		var file bytes.Buffer
+		gomlxtest.NoError(t, tiff.Encode(&file, img, nil))
+		equal(t, fmt.Sprintf("%T", img), gomlxtest.Must(Decode(&file))(t).Pixels, want)
 	}
 }
 
@@ -233,19 +217,22 @@ func TestDecode_GreyOf16BitsIsClippedAsByPillow13(t *testing.T) {
 			img.SetGray16(x, 0, color.Gray16{Y: v})
 		}
 		plain := datatest.PNG(img)
-		const header = 8 + 25
-		grey := []byte("tRNS\x00\x64") // 100 is transparent
-		keyed := slices.Concat(plain[:header], []byte{0, 0, 0, 2}, grey,
-			binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE(grey)), plain[header:])
+		keyed := withChunk(plain, "tRNS", []byte{0, 100}) // 100 is transparent
 		for _, raw := range [][]byte{plain, keyed} {
 			got := gomlxtest.Must(Decode(bytes.NewReader(raw)))(t)
-			for x, want := range c.want {
-				if [3]uint8(got.Pixels[3*x:]) != [3]uint8{want, want, want} || got.Clipped != c.clipped {
-					t.Errorf("pixel %d is %v, want %d, clipped %v", x, got.Pixels[3*x:3*x+3], want, got.Clipped)
-				}
+			var want []uint8
+			for _, v := range c.want {
+				want = append(want, v, v, v)
 			}
+			equal(t, "pixels", got.Pixels, want)
+			equal(t, "clipped", got.Clipped, c.clipped)
 		}
 	}
+}
+
+// withChunk inserts a chunk behind the header of a png, its first 33 bytes.
+func withChunk(png []byte, name string, content []byte) []byte {
+	return slices.Concat(png[:33], pngChunk(name, content), png[33:])
 }
 
 // The expected values are from NumPy: v >> 8, as Pillow 10.3 reads such files, and (v - v.min()) * 255 // np.ptp(v).
@@ -255,10 +242,7 @@ func TestPreprocess_GreyOf16Bits(t *testing.T) {
 		img.SetGray16(i%2, i/2, color.Gray16{Y: v})
 	}
 	plain := datatest.PNG(img)
-	const header = 8 + 25
-	exif := slices.Concat([]byte("eXIf"), turnedEXIF) // by 90° clockwise: 2 rows of 3
-	rotated := slices.Concat(plain[:header], binary.BigEndian.AppendUint32(nil, uint32(len(turnedEXIF))), exif,
-		binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE(exif)), plain[header:])
+	rotated := withChunk(plain, "eXIf", turnedEXIF) // by 90° clockwise: 2 rows of 3
 	for grey16, want := range map[string][2][]uint8{
 		preprocess.GreyClip:  {{255, 255, 255, 255, 255, 255}, {255, 255, 255, 255, 255, 255}},
 		preprocess.GreyScale: {{15, 4, 1, 7, 9, 2}, {9, 1, 15, 2, 7, 4}},
@@ -402,10 +386,7 @@ const augmentDir = "testdata/augment"
 func cropOf(t testing.TB, raw []byte, choose func(height, width int) window, height, width int,
 	kernel preprocess.Resample) *Image {
 	t.Helper()
-	e, err := Identify(raw, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := gomlxtest.Must(Identify(raw, 0))(t)
 	return gomlxtest.Must(e.cropped(choose, height, width, kernel, ""))(t)
 }
 
@@ -428,9 +409,7 @@ func TestCropped_ALargeWindowIsDecodedSmallerAsByPillow(t *testing.T) {
 			t.Errorf("%s at 1/%g: off by up to %d; by difference %v", c.File, c.Amount, greatest, counts[:greatest+1])
 		}
 	}
-	if drafts != 20 {
-		t.Errorf("%d cases, want 20", drafts)
-	}
+	equal(t, "cases", drafts, 20)
 }
 
 // The visible part has the bits of the whole image, whatever decoding skips: at every corner, with any subsampling,
@@ -469,27 +448,4 @@ func TestCropped_HasTheBitsOfTheWholeImage(t *testing.T) {
 			}
 		}
 	}
-}
-
-// FuzzCrop: a window of any file, here its last four bytes, is an error or has the requested size.
-func FuzzCrop(f *testing.F) {
-	var seeds [][]byte
-	for _, raw := range goldenFiles(f) {
-		seeds = append(seeds, slices.Concat(raw, []byte{255, 2, 3, 5}))
-	}
-	campaign.Fuzz(f, seeds, func(t *testing.T, raw []byte) {
-		if len(raw) < 4 {
-			return
-		}
-		raw, at := raw[:len(raw)-4], raw[len(raw)-4:]
-		e, err := Identify(raw, 1<<14)
-		if err != nil {
-			return
-		}
-		shown := window{top: int(int8(at[0])), left: int(int8(at[1])), height: 1 + int(at[2]), width: 1 + int(at[3])}
-		p, err := e.cropped(func(int, int) window { return shown }, 7, 5, preprocess.Bilinear, preprocess.GreyRange)
-		if err == nil && (p.Height != 7 || p.Width != 5 || len(p.Pixels) != 105) {
-			t.Errorf("%+v: %d×%d", shown, p.Width, p.Height)
-		}
-	})
 }

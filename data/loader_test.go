@@ -121,10 +121,8 @@ func TestRead_OrderAndPixelsAreThoseOfAnyNumberOfWorkersAndAnyContainer(t *testi
 			if name == "changed" { // like images in memory
 				same(gomlxtest.Must(f.Load(t.Context(), to7x5, nil))(t), a)
 			}
-			if _, other, _ := fed(streamed(t, f, Streaming{}), a, 4, epochs(f.Len(), 3)); bytes.Equal(other, want) !=
-				(name == "whole") {
-				t.Errorf("%s: the seed decides pixels: %v", name, !bytes.Equal(other, want))
-			}
+			_, other, _ := fed(streamed(t, f, Streaming{}), a, 4, epochs(f.Len(), 3))
+			equal(t, name+": the seed decides pixels", !bytes.Equal(other, want), name != "whole")
 		}
 	}
 }
@@ -159,16 +157,13 @@ func TestRead_CropsAreDrawnByTheirIndex(t *testing.T) {
 		indices = append(indices, row, row+n, row+2*n)
 	}
 	rows, pixels, err := fed(streamed(t, f, Streaming{}), a, 3, func(yield func(int, []int) bool) { yield(4, indices) })
-	if err != nil || !slices.Equal(rows, indices) {
-		t.Fatal(rows, err)
-	}
+	gomlxtest.NoError(t, err)
+	equal(t, "indices", rows, indices)
 	a.Size = to7x5.Crop
 	seen := map[string]bool{}
 	for k, index := range indices {
 		shown := pixels[k*105 : (k+1)*105]
-		if !bytes.Equal(shown, a.Apply(gomlxtest.Must(f.Read(index%n))(t), 3, 4, index).Pixels) {
-			t.Errorf("index %d is not the crop drawn for it", index)
-		}
+		equal(t, "the crop drawn", shown, a.Apply(gomlxtest.Must(f.Read(index%n))(t), 3, 4, index).Pixels)
 		seen[string(shown)] = true
 	}
 	if len(seen) < 3*n-3 {
@@ -249,9 +244,7 @@ func TestRead_ADamagedImageIsAnErrorByNameOrIsLeftOutAndCounted(t *testing.T) {
 	} {
 		place := 0
 		for b, err := range read(set, Augment{}, 0, part, inOrder(0, 300, 30)) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			gomlxtest.NoError(t, err)
 			for k, row := range b.Indices {
 				want, damaged := want[place]
 				if !damaged {
@@ -268,9 +261,7 @@ func TestRead_ADamagedImageIsAnErrorByNameOrIsLeftOutAndCounted(t *testing.T) {
 	for _, size := range []int{1, 13, 300} { // in order: left out, also where a batch has no other
 		var labels []float64
 		for b, err := range InOrder(set, size, Augment{}).Iter() {
-			if err != nil {
-				t.Fatal(err)
-			}
+			gomlxtest.NoError(t, err)
 			labels = append(labels, gomlxtest.Values(t, b.Labels[0])...)
 		}
 		if len(labels) != 297 || labels[30] != 0 || labels[31] != 0 || labels[207] != 0 { // of 30, 32, 208
@@ -281,15 +272,12 @@ func TestRead_ADamagedImageIsAnErrorByNameOrIsLeftOutAndCounted(t *testing.T) {
 		!strings.Contains(log.String(), "image=0209.png") {
 		t.Errorf("left out %v, logged %q", set.Damaged(), log.String())
 	}
-	if part := Subset(set, []int{5, 299, 31}).Describe(); !slices.Equal(part.Damaged(), []int{1, 2}) {
-		t.Errorf("of a part %v is left out", part.Damaged())
-	}
+	equal(t, "damage of a part", Subset(set, []int{5, 299, 31}).Describe().Damaged(), []int{1, 2})
 	_, _, err = fed(streamed(t, withDamage(t, 1, 2, 3, 4), Streaming{Skip: true}), Augment{}, 0, inOrder(0, 300, 30))
 	oneLine(t, "more than one in a hundred", err, "4 of 300", "000")
 	err = Check(t.Context(), streamed(t, withDamage(t, 1, 2, 3, 4), Streaming{Skip: true}), true)
-	if oneLine(t, "the same checked", err, "4 of 300", "000"); err != nil && strings.Count(err.Error(), "300") != 1 {
-		t.Errorf("its number is there twice: %v", err)
-	}
+	oneLine(t, "the same checked", err, "4 of 300", "000")
+	equal(t, err.Error(), strings.Count(err.Error(), "300"), 1)
 }
 
 func TestRead_UnreadableFilesAreErrorsEvenIfDamageIsSkipped(t *testing.T) {
@@ -300,9 +288,7 @@ func TestRead_UnreadableFilesAreErrorsEvenIfDamageIsSkipped(t *testing.T) {
 		if container == "folders" {
 			lost, lose = filepath.Join(f.Dir, "dog", "070.png"), os.Remove
 		}
-		if err := lose(lost); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, lose(lost))
 		rows, _, err := fed(set, Augment{}, 0, inOrder(0, 130, 10))
 		oneLine(t, container, err, filepath.Base(lost))
 		if img := (*ImageError)(nil); len(rows) != 70 || !errors.As(err, &img) || img.Damaged ||
@@ -317,9 +303,7 @@ func TestCheck_FindsDamageBeforeTraining(t *testing.T) {
 	for full, want := range map[bool][]int{false: {31}, true: {31, 209}} {
 		err := Check(t.Context(), streamed(t, f, Streaming{}), full)
 		oneLine(t, "damage", err, "0031.png")
-		if strings.Contains(err.Error(), "0209.png") != full {
-			t.Errorf("full %v: %v", full, err)
-		}
+		equal(t, err.Error(), strings.Contains(err.Error(), "0209.png"), full)
 		set := streamed(t, f, Streaming{Skip: true})
 		if err := Check(t.Context(), set, full); err != nil || !slices.Equal(set.Damaged(), want) {
 			t.Errorf("full %v: left out %v, want %v: %v", full, set.Damaged(), want, err)

@@ -50,9 +50,7 @@ func TestPlan_OfAnImageDependsOnlyOnSeedEpochAndRow(t *testing.T) {
 	// The box is the same whether the graph crops or the host: otherwise the draws of the host's crop would place it.
 	crops := Augment{Size: strong.Size, CropScale: [2]float64{0.3, 1}, Cutout: strong.Cutout}
 	for _, other := range []Augment{strong.afterHost(), crops} {
-		if got := other.Plan(set, 9, 4, 0, rows).Cutout; !slices.Equal(got, whole.Cutout) {
-			t.Errorf("%+v: boxes %v, want %v", other, got, whole.Cutout)
-		}
+		equal(t, fmt.Sprintf("boxes of %+v", other), other.Plan(set, 9, 4, 0, rows).Cutout, whole.Cutout)
 	}
 }
 
@@ -72,10 +70,7 @@ func TestPlan_OfTheMixingDependsOnlyOnSeedEpochAndBatchNumber(t *testing.T) {
 			t.Errorf("another %s gives the same mixing", name)
 		}
 	}
-	sorted := slices.Sorted(slices.Values(first.Partners))
-	if !slices.Equal(sorted, []int64{0, 1, 2, 3, 4, 5, 6}) {
-		t.Errorf("partners %v are no permutation", first.Partners)
-	}
+	equal(t, "partners", slices.Sorted(slices.Values(first.Partners)), []int64{0, 1, 2, 3, 4, 5, 6})
 }
 
 // Of 7 images repeated three times, an epoch shows two three times and one once.
@@ -86,10 +81,8 @@ func TestOrder_IsAPermutationThatChangesWithEpochAndSeed(t *testing.T) {
 		t.Error("the order is not a permutation, or not a function of seed and epoch")
 	}
 	once := Order(4, 2, 7, 1)
-	want := []int{once[0], once[0] + 7, once[0] + 14, once[1], once[1] + 7, once[1] + 14, once[2]}
-	if got := Order(4, 2, 7, 3); !slices.Equal(got, want) {
-		t.Errorf("the order is %v, want %v", got, want)
-	}
+	equal(t, "order", Order(4, 2, 7, 3), []int{once[0], once[0] + 7, once[0] + 14, once[1], once[1] + 7, once[1] + 14,
+		once[2]})
 }
 
 // Neighbouring seeds, epochs and indices give unrelated draws: all different, and half of the bits differ.
@@ -101,18 +94,14 @@ func TestDraws_OfNeighboursAreUnrelated(t *testing.T) {
 		v := random.New(streamSample, int64(of[0]), of[1], of[2]).Uint64()
 		seen[v], flipped, last = true, flipped+bits.OnesCount64(v^last), v
 	}
-	if len(seen) != 300 {
-		t.Errorf("only %d of 300 draws differ", len(seen))
-	}
+	equal(t, "draws that differ", len(seen), 300)
 	within5(t, "bits that differ", float64(flipped)/300/64, 0.5, 0.25, 300*64)
 }
 
 // within5 checks a mean of n draws: at most five standard errors from its expectation.
 func within5(t *testing.T, name string, mean, want, variance float64, n int) {
 	t.Helper()
-	if bound := 5 * math.Sqrt(variance/float64(n)); !(math.Abs(mean-want) <= bound) {
-		t.Errorf("%s: mean of %d draws %g, want %g within %g", name, n, mean, want, bound)
-	}
+	gomlxtest.NearAbs(t, name, []float64{mean}, []float64{want}, 5*math.Sqrt(variance/float64(n)))
 }
 
 func TestPlan_FlipsAndCropsAreDrawnUniformly(t *testing.T) {
@@ -144,9 +133,7 @@ func TestWindow_FallsBackToTheLargestCentredOne(t *testing.T) {
 	for sides, want := range map[[2]int]window{
 		{40, 2}: {top: 19, left: 0, height: 2, width: 2}, {5, 40}: {top: 0, left: 17, height: 5, width: 6},
 	} {
-		if got := a.window(random.New(streamSample, 1, 0, 0), sides[0], sides[1]); got != want {
-			t.Errorf("%v: got %+v, want %+v", sides, got, want)
-		}
+		equal(t, fmt.Sprint(sides), a.window(random.New(streamSample, 1, 0, 0), sides[0], sides[1]), want)
 	}
 }
 
@@ -271,9 +258,7 @@ func inputs(pixels *tensors.Tensor, plan *Plan) []any {
 
 // images runs the graph of one plan.
 func images(t testing.TB, a Augment, set *InMemory, plan *Plan) []float64 {
-	if err := a.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, a.Validate())
 	return gomlxtest.Run(t, func(in []*graph.Node) []*graph.Node {
 		return []*graph.Node{a.Images(in[0], in[1:])}
 	}, inputs(set.Tensor(), plan)...)[0]
@@ -330,9 +315,7 @@ func TestImages_CropsResizesAndFlipsAreThoseOfPixelsAndOfTheHost(t *testing.T) {
 		gomlxtest.Near(t, name, inGraph, want, tolerance)
 		a.Interpolation = preprocess.Bilinear
 		host, graph := a.SplitHostGraph(set)
-		if host != a {
-			t.Fatalf("%s is not for the host", name)
-		}
+		equal(t, "host", host, a)
 		onHost := gomlxtest.Must(loadBatch(set, host, 3, 1, rows))(t)
 		gomlxtest.NearAbs(t, "on the host "+name, images(t, graph, onHost, graph.Plan(onHost, 3, 1, 0, span(0, 7))), inGraph,
 			rounding)

@@ -4,6 +4,8 @@ package data
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -123,9 +125,8 @@ func TestStrip_IsCutAndReassembled(t *testing.T) {
 	for _, grid := range [][2]int{{5, 4}, {4, 5}, {2, 7}, {3, 6}, {8, 2}} {
 		img := gomlxtest.Must(noise(1, 4*grid[0], 4*grid[1], 3).Image(t.Context(), 0))(t)
 		strip := gomlxtest.Must(img.Preprocess(toStrips))(t)
-		if strip.Grid != grid || strip.Height != 80 || strip.Width != 4 || len(strip.Pixels) != 3*80*4 {
-			t.Fatalf("%v: grid %v, %d×%d", grid, strip.Grid, strip.Height, strip.Width)
-		}
+		equal(t, "grid", strip.Grid, grid)
+		equal(t, "strip", [3]int{strip.Height, strip.Width, len(strip.Pixels)}, [3]int{80, 4, 3 * 80 * 4})
 		for k := range grid[0] * grid[1] {
 			for y := range 4 {
 				for x := range 4 {
@@ -137,17 +138,12 @@ func TestStrip_IsCutAndReassembled(t *testing.T) {
 			}
 		}
 		padding := strip.Pixels[3*16*grid[0]*grid[1]:]
-		if slices.ContainsFunc(padding, func(v uint8) bool { return v != 0 }) {
-			t.Errorf("%v: padding is not black", grid)
-		}
+		equal(t, "padding", padding, make([]uint8, len(padding)))
 		set := &InMemory{
 			Info:   Info{Labels: []int32{0}, Height: 80, Width: 4, Channels: 3, Grids: [][2]int{grid}},
 			Pixels: strip.Pixels,
 		}
-		again := FromImage(set.RGBA(0))
-		if again.Height != img.Height || again.Width != img.Width || !slices.Equal(again.Pixels, img.Pixels) {
-			t.Errorf("%v: the image of the set is another one", grid)
-		}
+		equal(t, "the image of the set", FromImage(set.RGBA(0)), img)
 	}
 }
 
@@ -156,14 +152,8 @@ type wrapped struct{ *InMemory }
 
 func TestStrip_GridsStayWithTheirImages(t *testing.T) {
 	train, test, err := ShapesOfAspects(taskShape, 53, 31, 24, 3, toStrips)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, set := range []*InMemory{train, test} {
-		if err := set.check(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	gomlxtest.NoError(t, err)
+	gomlxtest.NoError(t, errors.Join(train.check(), test.check()))
 	rows := []int{17, 3, 3, 50}
 	some := train.Subset(rows)
 	numbers := Augment{}.Plan(train, 0, 0, 0, rows).Grids
@@ -175,23 +165,18 @@ func TestStrip_GridsStayWithTheirImages(t *testing.T) {
 	}
 	before := slices.Clone(train.Grids)
 	loaded := gomlxtest.Must(Load(t.Context(), wrapped{train}, rows))(t)
-	if !slices.Equal(loaded.Grids, some.Grids) || !slices.Equal(train.Grids, before) {
-		t.Errorf("of another module's dataset: grids %v, want %v", loaded.Grids, some.Grids)
-	}
+	equal(t, "grids of another module's dataset", loaded.Grids, some.Grids)
+	equal(t, "grids afterwards", train.Grids, before)
 	for a, valid := range map[Augment]bool{{HFlip: 0.5}: false, {Pad: 1}: false, {CutmixAlpha: 1}: false,
 		{Size: [2]int{6, 6}}: false, {MixupAlpha: 1, RepeatedAug: 2, Std: [3]float64{1, 2, 3}}: true} {
 		for _, err := range Batches(train, 7, a, 1).Iter() {
-			if (err == nil) != valid {
-				t.Errorf("%+v of patches: %v", a, err)
-			}
+			equal(t, fmt.Sprintf("%+v of patches: %v", a, err), err == nil, valid)
 			break
 		}
 	}
 	other := train.Subset(rows)
 	other.Grids[1] = [2]int{4, 4}
-	if Fingerprint(other) == Fingerprint(some) {
-		t.Error("the fingerprint does not depend on grids")
-	}
+	equal(t, "same fingerprint of other grids", Fingerprint(other) == Fingerprint(some), false)
 	other.Grids[1] = [2]int{1, 2}
 	oneLine(t, "a grid that no image has", other.check(), "image 1")
 }

@@ -4,9 +4,13 @@ package data
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
+
+	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 // Also where an image is not a square, in units of its shorter side.
@@ -32,9 +36,7 @@ func TestShapes_HaveTheStatedAreaCentreAndDirection(t *testing.T) {
 		scale := 0.5 + 0.1*float64(s.scale)
 		want := []float64{0.32 * 0.32, math.Pi * 0.23 * 0.14, 0.19 * 0.19 * 3.662}[s.shape] * scale * scale * size * size
 		// The outline, about 4·√area long, is accurate to half a sample, an eighth of a pixel.
-		if !(math.Abs(area-want) <= 4*math.Sqrt(want)/8) {
-			t.Errorf("%+v covers %.1f of %d×%d pixels, want %.1f", s, area, width, height, want)
-		}
+		gomlxtest.NearAbs(t, fmt.Sprintf("area of %+v", s), []float64{area}, []float64{want}, 4*math.Sqrt(want)/8)
 		if s.shape < 2 && math.Hypot(row-place(s.row, height), column-place(s.column, width)) > 0.1/size {
 			t.Errorf("%+v lies at %.4f, %.4f, want %.4f, %.4f", s, row, column, place(s.row, height), place(s.column, width))
 		}
@@ -43,9 +45,7 @@ func TestShapes_HaveTheStatedAreaCentreAndDirection(t *testing.T) {
 			xx := moment(func(_, dx float64) float64 { return dx * dx })
 			xy := moment(func(dy, dx float64) float64 { return dy * dx })
 			difference := math.Atan2(2*xy, xx-yy)/2 - 2*math.Pi*float64(s.orientation)/40
-			if !(math.Abs(math.Sin(difference)) <= 0.02) {
-				t.Errorf("%+v: its long axis is %.3f rad off", s, math.Remainder(difference, math.Pi))
-			}
+			gomlxtest.NearAbs(t, fmt.Sprintf("long axis of %+v", s), []float64{math.Sin(difference)}, []float64{0}, 0.02)
 		}
 	}
 }
@@ -96,13 +96,9 @@ func TestShapes_WhereIsInvisibleToABagOfPatches(t *testing.T) {
 
 func TestShapes_AreAFunctionOfTheSeed(t *testing.T) {
 	train, test, err := Shapes(taskLocation, 307, 101, 32, 5)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if train.check() != nil || test.check() != nil || train.Len() != 307 || test.Len() != 101 ||
-		train.Height != 32 || len(train.Classes) != 16 {
-		t.Errorf("%d and %d images of %d pixels in %d classes", train.Len(), test.Len(), train.Height, len(train.Classes))
-	}
+	gomlxtest.NoError(t, errors.Join(err, train.check(), test.check()))
+	equal(t, "images, pixels, classes", [4]int{train.Len(), test.Len(), train.Height, len(train.Classes)},
+		[4]int{307, 101, 32, 16})
 	again, _, _ := Shapes(taskLocation, 307, 11, 32, 5)
 	other, _, _ := Shapes(taskLocation, 307, 11, 32, 6)
 	if Fingerprint(again) != Fingerprint(train) || Fingerprint(other) == Fingerprint(train) {
@@ -114,9 +110,7 @@ func TestShapes_AreAFunctionOfTheSeed(t *testing.T) {
 			images[string(set.Row(i))] = true
 		}
 	}
-	if len(images) != 307+101 {
-		t.Errorf("%d different images, want 408", len(images))
-	}
+	equal(t, "different images", len(images), 307+101)
 	for name, c := range map[string]struct {
 		task              string
 		train, test, size int

@@ -37,11 +37,9 @@ func TestFind_TarSamplesBetweenOtherMembers(t *testing.T) {
 	var global, folders bytes.Buffer      // git archive begins with a global header
 	g, w := tar.NewWriter(&global), tar.NewWriter(&folders)
 	// Some programs write the size of a directory's entries or of a link's target, which has no content here.
-	if err := errors.Join(g.WriteHeader(&tar.Header{Typeflag: tar.TypeXGlobalHeader, Name: "global",
+	gomlxtest.NoError(t, errors.Join(g.WriteHeader(&tar.Header{Typeflag: tar.TypeXGlobalHeader, Name: "global",
 		PAXRecords: map[string]string{"comment": strings.Repeat("x", 700)}}), g.Flush(),
-		w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "a/", Mode: 0o755, Size: 4096}), w.Flush()); err != nil {
-		t.Fatal(err)
-	}
+		w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "a/", Mode: 0o755, Size: 4096}), w.Flush()))
 	content := [][]byte{plain(7, 2, 3), plain(8, 2, 3), plain(9, 2, 3)}
 	dir := datatest.Tree(t, map[string][]byte{
 		"a.tar": append(folders.Bytes(), datatest.Tar(
@@ -54,23 +52,15 @@ func TestFind_TarSamplesBetweenOtherMembers(t *testing.T) {
 			[2]string{"b.cls", strings.Repeat(" ", 63) + "1"})...),
 	})
 	f := gomlxtest.Must(training(dir))(t)
-	if !slices.Equal(f.Labels, []int32{2, 0, 1}) || !slices.Equal(f.Classes, []string{"0", "1", "2"}) {
-		t.Errorf("labels %v of %q", f.Labels, f.Classes)
-	}
+	equal(t, "labels and classes", fmt.Sprintf("%v %q", f.Labels, f.Classes), `[2 0 1] ["0" "1" "2"]`)
 	for i, want := range content {
 		if got, err := f.head(i, maxFileBytes); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("image %d: %v", i, err)
 		}
 	}
-	if got, want := f.Where(1), filepath.Join(dir, "a.tar")+": "+long+"1.jpg"; got != want {
-		t.Errorf("image 1 is %s, want %s", got, want)
-	}
-	if err := os.WriteFile(filepath.Join(dir, classNamesFile), []byte("\ufeffx\r\ny\nz\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if f = gomlxtest.Must(training(dir))(t); !slices.Equal(f.Classes, []string{"x", "y", "z"}) {
-		t.Errorf("%q", f.Classes)
-	}
+	equal(t, "image 1", f.Where(1), filepath.Join(dir, "a.tar")+": "+long+"1.jpg")
+	gomlxtest.NoError(t, os.WriteFile(filepath.Join(dir, classNamesFile), []byte("\ufeffx\r\ny\nz\n"), 0o600))
+	equal(t, "classes", gomlxtest.Must(training(dir))(t).Classes, []string{"x", "y", "z"})
 }
 
 // Each is refused in one line that names the directory, and the member if there is one.
@@ -120,12 +110,9 @@ func TestFind_RefusesTars(t *testing.T) {
 	}
 	dir := datatest.Tree(t, map[string][]byte{"a.tar": one()})
 	f := gomlxtest.Must(training(dir))(t)
-	if err := os.Truncate(filepath.Join(dir, "a.tar"), 515); err != nil { // after it was indexed
-		t.Fatal(err)
-	}
-	if content, err := f.head(0, maxFileBytes); err == nil {
-		t.Errorf("of a truncated shard: %q", content)
-	}
+	gomlxtest.NoError(t, os.Truncate(filepath.Join(dir, "a.tar"), 515)) // after it was indexed
+	_, err := f.head(0, maxFileBytes)
+	oneLine(t, "a truncated shard", err)
 }
 
 // Splits are named by the words of paths. Shards in no split, two names of one, and two kinds of datasets are refused.
@@ -189,9 +176,7 @@ func TestFind_Parquet(t *testing.T) {
 		for i, label := range labels {
 			rows = append(rows, row{content{plain(i, 2, 3)}, label})
 		}
-		if err := pq.WriteFile(filepath.Join(dir, split+".parquet"), rows); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, pq.WriteFile(filepath.Join(dir, split+".parquet"), rows))
 	}
 	parts, format, err := Find(dir)
 	if err != nil || format != "2 Parquet files" || !slices.Equal(parts.Train.Labels, []int32{1, 0, 2}) ||
@@ -200,17 +185,12 @@ func TestFind_Parquet(t *testing.T) {
 	}
 	// A split may have no names, but no others: neither in its files nor for its labels.
 	for names, valid := range map[string]bool{`"a", "b", "c"`: true, `"b", "a", "c"`: false} {
-		if err := pq.WriteFile(filepath.Join(dir, "test.parquet"), []row{{content{plain(0, 2, 3)}, 1}},
-			pq.KeyValueMetadata("huggingface", `{"info": {"features": {"label": {"names": [`+names+`]}}}}`)); err != nil {
-			t.Fatal(err)
-		}
-		if _, _, err := Find(dir); (err == nil) != valid {
-			t.Errorf("the test split names %s: %v", names, err)
-		}
+		gomlxtest.NoError(t, pq.WriteFile(filepath.Join(dir, "test.parquet"), []row{{content{plain(0, 2, 3)}, 1}},
+			pq.KeyValueMetadata("huggingface", `{"info": {"features": {"label": {"names": [`+names+`]}}}}`)))
+		_, _, err := Find(dir)
+		equal(t, fmt.Sprint(names, err), err == nil, valid)
 	}
-	if err := pq.WriteFile(filepath.Join(dir, "test.parquet"), []row{{content{plain(0, 2, 3)}, 3}}); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, pq.WriteFile(filepath.Join(dir, "test.parquet"), []row{{content{plain(0, 2, 3)}, 3}}))
 	_, _, err = Find(dir)
 	oneLine(t, "a label without a name", err, "test.parquet: row 0", "label 3", classNamesFile)
 }
@@ -229,9 +209,7 @@ func TestFind_PipesAndLongClassNames(t *testing.T) {
 		}
 		_ = os.Remove(pipe)
 	}
-	if err := errors.Join(os.Remove(names), os.WriteFile(names, make([]byte, maxClassNames+1), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, errors.Join(os.Remove(names), os.WriteFile(names, make([]byte, maxClassNames+1), 0o600)))
 	if _, err := training(dir); !errors.As(err, new(*fs.PathError)) {
 		t.Errorf("long class names: %v", err)
 	}
@@ -241,13 +219,9 @@ func TestFind_PipesAndLongClassNames(t *testing.T) {
 func FuzzClassNames(f *testing.F) {
 	dir := f.TempDir()
 	shard := datatest.Tar([2]string{"0.jpg", "x"}, [2]string{"0.cls", "2"})
-	if err := os.WriteFile(filepath.Join(dir, "0.tar"), shard, 0o600); err != nil {
-		f.Fatal(err)
-	}
+	gomlxtest.NoError(f, os.WriteFile(filepath.Join(dir, "0.tar"), shard, 0o600))
 	campaign.Fuzz(f, []string{"a\nb\nc\n", "a\r\nb", "", "\ufeffa\n\nb\nc"}, func(t *testing.T, text string) {
-		if err := os.WriteFile(filepath.Join(dir, classNamesFile), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, os.WriteFile(filepath.Join(dir, classNamesFile), []byte(text), 0o600))
 		files, err := training(dir)
 		lines := strings.Split(strings.TrimSpace(strings.TrimPrefix(text, "\ufeff")), "\n")
 		named := len(lines) > 2 && !slices.Contains(lines, "") && !slices.Contains(lines, "\r")
@@ -264,9 +238,7 @@ func FuzzTar(f *testing.F) {
 		datatest.Tar([2]string{"../0.jpg", "x"}, [2]string{"../0.cls", "1"}), datatest.Tar()}
 	dir := f.TempDir()
 	campaign.Fuzz(f, seeds, func(t *testing.T, raw []byte) {
-		if err := os.WriteFile(filepath.Join(dir, "0.tar"), raw, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		gomlxtest.NoError(t, os.WriteFile(filepath.Join(dir, "0.tar"), raw, 0o644))
 		files, err := training(dir)
 		if err != nil {
 			oneLine(t, "a shard", err)

@@ -66,20 +66,14 @@ func TestChoose_ByNameGroupAndAlias(t *testing.T) {
 		{"all", strings.Join(names(Tasks), ",")},
 	} {
 		chosen, err := Choose(strings.Split(c.list, ","))
-		if err != nil {
-			t.Errorf("%s: %v", c.list, err)
-		}
-		if got := strings.Join(names(chosen), ","); got != c.want {
-			t.Errorf("%s chooses %s, want %s", c.list, got, c.want)
+		if got := strings.Join(names(chosen), ","); got != c.want || err != nil {
+			t.Errorf("%s chooses %s, want %s, %v", c.list, got, c.want, err)
 		}
 	}
 }
 
 func TestOpen_FindsATaskUnderEachOfItsNames(t *testing.T) {
-	tasks, err := Choose([]string{"oxford_iiit_pet"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tasks := gomlxtest.Must(Choose([]string{"oxford_iiit_pet"}))(t)
 	for _, name := range []string{"oxford_iiit_pet", "oxford_pet", "pets"} {
 		dir := datatest.Tree(t, map[string][]byte{name + "/readme": nil})
 		var log strings.Builder

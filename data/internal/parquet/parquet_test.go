@@ -60,17 +60,13 @@ func write[T any](t testing.TB, path string, rows []T, options ...pq.WriterOptio
 	for _, r := range rows { // one by one, as pages end between calls
 		gomlxtest.Must(w.Write([]T{r}))(t)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, w.Close())
 }
 
 // put writes the bytes of a file.
 func put(t testing.TB, path string, raw []byte) {
 	t.Helper()
-	if err := os.WriteFile(path, raw, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, os.WriteFile(path, raw, 0o644))
 }
 
 // opened indexes files, or fails the test.
@@ -298,9 +294,7 @@ func TestIndex_Refuses(t *testing.T) {
 	}
 	write(t, path, rows)
 	f := opened(t, path)
-	if err := os.Truncate(path, 1000); err != nil { // after it was indexed
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, os.Truncate(path, 1000)) // after it was indexed
 	if content, err := f.read(80); err == nil {
 		t.Errorf("of a truncated file: %d bytes", len(content))
 	}
