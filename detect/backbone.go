@@ -217,31 +217,28 @@ func (b Backbone) hooks(block *model.Scope, trained Backbone, encoder position.E
 			a.Back = func(x *Node) *Node { x, _ = rotate(v.Back(), x, x); return x }
 		}
 	}
-	var relative relativePositions
+	if biaser, ok := position.As[position.Biaser](encoder); ok {
+		a.Bias = func(q *Node) *Node { // [batch′ or 1, heads, tokens, tokens]
+			pairs := pairsOf(biaser.Bias(q.Graph(), i), tokens) // [windows, heads, tokens, tokens]
+			d := pairs.Shape().Dimensions
+			if images := q.Shape().Dim(0) / d[0]; d[0] > 1 {
+				pairs = Reshape(BroadcastPrefix(pairs, images), append([]int{-1}, d[1:]...)...)
+			}
+			return pairs
+		}
+	}
 	if b.Relative {
 		table := func(name string, n int) *model.Variable {
 			return weight.Float32(block.At("attention").At("relative"), name, weight.Constant(0), 2*n-1, b.Width/b.Heads)
 		}
-		relative = relativePositions{rows, cols, table("rows", tableRows), table("cols", tableCols)}
-	}
-	biaser, biases := position.As[position.Biaser](encoder)
-	if biases || b.Relative {
-		a.Bias = func(q *Node) (bias *Node) { // [batch′ or 1, heads, tokens, tokens]
-			if b.Relative {
-				bias = relative.scores(q)
+		relative := relativePositions{rows, cols, table("rows", tableRows), table("cols", tableCols)}
+		ofEncoding := a.Bias
+		a.Bias = func(q *Node) *Node {
+			scores := relative.scores(q)
+			if ofEncoding == nil {
+				return scores
 			}
-			if biases {
-				pairs := pairsOf(biaser.Bias(q.Graph(), i), tokens) // [windows, heads, tokens, tokens]
-				d := pairs.Shape().Dimensions
-				if images := q.Shape().Dim(0) / d[0]; d[0] > 1 {
-					pairs = Reshape(BroadcastPrefix(pairs, images), append([]int{-1}, d[1:]...)...)
-				}
-				if bias == nil {
-					return pairs
-				}
-				bias = Add(bias, pairs)
-			}
-			return bias
+			return Add(scores, ofEncoding(q))
 		}
 	}
 	return a
