@@ -208,7 +208,7 @@ func testBackbone(t *testing.T, meta vitdetMeta, b Backbone, want reference) {
 		out.add("loss", loss)
 		out.add("grad.images_nchw", Gradient(loss, in[0])[0])
 		out.gradients(scope.Store(), loss)
-	}, inputOf(images))
+	}, gomlxtest.Input(images))
 
 	seen := 0
 	for name, x := range want {
@@ -262,9 +262,7 @@ func rowsAmong(t *testing.T, name string, got []float64, want fixtures.Tensor, t
 			}
 		}
 	}
-	if len(found) != some {
-		t.Errorf("%s: %d of %d rows are among ours", name, len(found), some)
-	}
+	equal(t, name+": rows among ours", len(found), some)
 }
 
 // Other sizes of images with the same weights: relative tables that fit, and ones that shrink; positions that need no
@@ -302,7 +300,7 @@ func testOtherSizes(t *testing.T, meta vitdetMeta, b Backbone, want reference) {
 			for i, level := range pyramid(scope.In("pyramid"), trace.Output, levels.Channels) {
 				out.add("pyramid."+levels.Levels[i], level)
 			}
-		}, inputOf(images))
+		}, gomlxtest.Input(images))
 		for name, x := range want {
 			if name, ok := strings.CutPrefix(name, run.prefix); ok && name != "images_nchw" {
 				if !strings.HasPrefix(name, "block_") {
@@ -324,7 +322,7 @@ func testRelativeVectors(t *testing.T, meta vitdetMeta, _ Backbone, want referen
 		cases++
 		got := gomlxtest.Run(t, func(in []*Node) []*Node {
 			return []*Node{relativeVectors(in[0], x.Shape[0], x.Shape[1])}
-		}, inputOf(want[table+".table"]))
+		}, gomlxtest.Input(want[table+".table"]))
 		gomlxtest.NearAbs(t, name, got[0], x.Data, meta.Tolerance.Resized)
 	}
 	if cases < 5 {
@@ -346,7 +344,7 @@ func testBottleneck(t *testing.T, meta vitdetMeta, _ Backbone, want reference) {
 		loss := ReduceAllMean(Mul(y, Square(y)))
 		out.add("input", Gradient(loss, in[0])[0])
 		out.gradients(scope.Store(), loss)
-	}, inputOf(input))
+	}, gomlxtest.Input(input))
 	gomlxtest.NearAbs(t, "output", got["output"], channelsLast(want["resblock.output"]).Data, meta.Tolerance.Abs)
 	nearFloor(t, "gradient of the input", got["input"], channelsLast(want["resblock.grad.input"]).Data,
 		meta.Tolerance.Gradient, meta.Tolerance.Floor)
@@ -356,9 +354,8 @@ func testBottleneck(t *testing.T, meta vitdetMeta, _ Backbone, want reference) {
 
 func testLearningRates(t *testing.T, meta vitdetMeta, b Backbone, _ reference) {
 	b.Depth = meta.Decay.Layers
-	if got := b.learningRateFactor("/detector/backbone/position/wepe/alpha_scale", meta.Decay.Rate); got != 1 {
-		t.Errorf("an encoding that pretraining has not seen: factor %g, want 1", got)
-	}
+	unseen := b.learningRateFactor("/detector/backbone/position/wepe/alpha_scale", meta.Decay.Rate)
+	equal(t, "factor of an encoding that pretraining has not seen", unseen, 1)
 	for theirs, want := range meta.Decay.Factor {
 		ours := strings.NewReplacer("backbone.net.pos_embed", "backbone.position.grid2d.table", "backbone.net.patch_embed",
 			"backbone.patch", "backbone.net.blocks.", "backbone.block_", "backbone.simfp_", "pyramid.").Replace(theirs)

@@ -3,7 +3,6 @@
 package detect
 
 import (
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -184,7 +183,5 @@ func TestInitialWeights_AreThoseOfDetectron2(t *testing.T) {
 		}
 	}
 	// Windows are of 3×3 patches, the image of 4×6.
-	if want := map[string]int{"0rows": 5, "0cols": 5, "1rows": 7, "1cols": 11}; !maps.Equal(offsets, want) {
-		t.Errorf("relative tables of %v offsets, want %v", offsets, want)
-	}
+	equal(t, "offsets of tables", offsets, map[string]int{"0rows": 5, "0cols": 5, "1rows": 7, "1cols": 11})
 }

@@ -3,12 +3,11 @@
 package detect
 
 import (
+	"fmt"
 	"image"
 	"maps"
-	"math"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -101,9 +100,8 @@ func TestDetector_BatchEqualsImagesOneByOne(t *testing.T) {
 		}{{40, 40, wide, true}, {40, 44, wide, false}, {8, 40, wide, false},
 			{40, 40, image.NewGray(image.Rect(3, 3, 3, 9)), false}} {
 			d.Rows, d.Cols = c.rows, c.cols
-			if _, err := d.Detect(c.img); (err == nil) != c.valid {
-				t.Errorf("an image of %v on a canvas of %d×%d: %v", c.img.Bounds(), c.rows, c.cols, err)
-			}
+			_, err := d.Detect(c.img)
+			equal(t, fmt.Sprintf("%v on a canvas of %d×%d: %v", c.img.Bounds(), c.rows, c.cols, err), err == nil, c.valid)
 		}
 	}
 }
@@ -118,16 +116,10 @@ func TestDetector_PatchNeedNotDivideByFour(t *testing.T) {
 		t.Error("nothing is found")
 	}
 	anchors, ends := d.Recipe.Detector.anchors(42, 70) // 3×5 patches
-	if want := []int{12 * 20 * 3, 6*10*3 + 720, 3*5*3 + 900, 1*2*3 + 945, 1*1*3 + 951}; !slices.Equal(ends, want) {
-		t.Errorf("anchors end at %v, want %v", ends, want)
-	}
-	if x := anchors[3][0] + anchors[3][2]; !(math.Abs(float64(x)-2*3.5) <= 1e-5) {
-		t.Errorf("the second place is centred at %g, want 3.5", x/2)
-	}
+	equal(t, "ends of anchors", ends, []int{12 * 20 * 3, 6*10*3 + 720, 3*5*3 + 900, 1*2*3 + 945, 1*1*3 + 951})
+	gomlxtest.NearAbs(t, "centre of the second place", []float32{(anchors[3][0] + anchors[3][2]) / 2}, []float64{3.5}, 5e-6)
 	for stride, want := range map[float64]int{3.5: 2, 4: 2, 7: 3, 14: 4, 16: 4, 5: 2, 6: 3} {
-		if got := levelNumber(stride); got != want {
-			t.Errorf("stride %g: %d, want %d", stride, got, want)
-		}
+		equal(t, fmt.Sprint("stride ", stride), levelNumber(stride), want)
 	}
 }
 
@@ -142,9 +134,7 @@ func TestDetector_MayHaveNoMasksOrOneDetection(t *testing.T) {
 				t.Errorf("image %d: %+v", i, found)
 			}
 		}
-		if found, err := d.Detect(); found != nil || err != nil {
-			t.Errorf("without images: %v, %v", found, err)
-		}
+		equal(t, "without images", gomlxtest.Must(d.Detect())(t), nil)
 	}
 }
 
@@ -154,20 +144,18 @@ func TestDetector_VariablesOfAnotherModelAreAnErrorOfEveryProgram(t *testing.T) 
 	for i, path := range []string{"rpn/objects", "roi/stage_0/classes", "roi/mask/classes"} {
 		d := untrained(t, tiny())
 		weight.Float32(d.store.Scope(detectorScope+"/"+path), "biases", weight.Constant(0), 17)
-		if _, err := d.Detect(picture(t, 32, 48)); err == nil || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s: detections have the error %v", path, err)
-		}
+		_, err := d.Detect(picture(t, 32, 48))
+		refused(t, err, path)
 		pixels := tensors.FromFlatDataAndDimensions(make([]uint8, 32*48*3), 1, 32, 48, 3)
-		_, err := d.inputs(pixels, []truth{{size: [2]int{32, 48}}}, 1)
+		_, err = d.inputs(pixels, []truth{{size: [2]int{32, 48}}}, 1)
 		if proposes := i == 0; proposes != (err != nil) || err != nil && !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: inputs have the error %v", path, err)
 		}
 	}
 }
 
-// pretrained is a ViT with random weights, as a model to start from, and the values that a graph on it has for images.
-func pretrained(t *testing.T, change func(*vit.Config), params map[string]any,
-	graph func(v vit.Config, scope *model.Scope, images *Node) *Node) (*checkpoints.Imported, []float64) {
+// pretrained is a ViT with random weights, as a model to start from, and the output of its last block.
+func pretrained(t *testing.T, change func(*vit.Config), params map[string]any) (*checkpoints.Imported, []float64) {
 	t.Helper()
 	v := vit.Config{ImageRows: 32, ImageCols: 48, PatchSize: 8, Width: 16, Depth: 2, Heads: 2, MLPDim: 24, Classes: 5,
 		Position: "learned"}
@@ -176,11 +164,8 @@ func pretrained(t *testing.T, change func(*vit.Config), params map[string]any,
 	store := gomlxtest.Seeded(t, 11)
 	store.SetParams(params)
 	values := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
-		logits := m.Config.Logits(s.In("vit"), in[0])
-		if graph == nil {
-			return []*Node{logits}
-		}
-		return []*Node{graph(m.Config, s.At("vit"), in[0])}
+		m.Config.Logits(s.In("vit"), in[0]) // creates the variables
+		return []*Node{m.Config.Trace(s.At("vit"), in[0], false).Blocks[1].Output}
 	}, gomlxtest.Noise(2, 32, 48, 3))[0]
 	for v := range store.IterVariables() {
 		if path, ok := strings.CutPrefix(v.Path(), "/vit/"); ok {
@@ -216,10 +201,7 @@ func (d *Detector) features(t *testing.T) []float64 {
 // A ViT without a class token computes the same as a backbone without windows that has loaded its variables.
 func TestBackbone_LoadsTheWeightsOfAViT(t *testing.T) {
 	for _, position := range []string{"learned", "learned+rope-mixed", "wepe", "factorized+alibi2d", "learned+cpe"} {
-		m, want := pretrained(t, func(v *vit.Config) { v.Pool, v.Position = "mean", position }, nil,
-			func(v vit.Config, scope *model.Scope, images *Node) *Node {
-				return v.Trace(scope, images, false).Blocks[1].Output
-			})
+		m, want := pretrained(t, func(v *vit.Config) { v.Pool, v.Position = "mean", position }, nil)
 		d := gomlxtest.Must(adopting(t, m, func(b *Backbone) { b.Global = []int{0, 1} }))(t)
 		gomlxtest.Near(t, position, d.features(t), want, 1e-6)
 	}
@@ -232,7 +214,7 @@ func TestBackbone_LoadsPositionsForItsPatchesOnly(t *testing.T) {
 	wide := func(b *Backbone) { b.Window = 4 }
 	m, _ := pretrained(t, func(v *vit.Config) {
 		v.Pool, v.ClassToken, v.Registers, v.RegisterPositions = "class+register", true, 1, true
-	}, nil, nil)
+	}, nil)
 	d := gomlxtest.Must(adopting(t, m, wide))(t)
 	d.features(t)
 	for v := range d.store.IterVariables() {
@@ -245,11 +227,10 @@ func TestBackbone_LoadsPositionsForItsPatchesOnly(t *testing.T) {
 	gomlxtest.NearAbs(t, "table", loaded, table[2*16:], 0)
 
 	m, _ = pretrained(t, func(v *vit.Config) { v.Position, v.LayerScale = "wepe", 0.5 },
-		map[string]any{"wepe_alpha_u": 0.25}, nil)
+		map[string]any{"wepe_alpha_u": 0.25})
 	d = gomlxtest.Must(adopting(t, m, wide))(t)
-	if value, _ := d.store.Scope(detectorScope).At(backboneScope).GetParam("wepe_alpha_u"); value != 0.25 {
-		t.Errorf("the hyperparameter is %v", value)
-	}
+	value, _ := d.store.Scope(detectorScope).At(backboneScope).GetParam("wepe_alpha_u")
+	equal(t, "hyperparameter", value, any(0.25))
 	for path := range m.Variables {
 		loaded := d.store.GetVariable("/detector/backbone/"+path) != nil
 		if want := strings.HasPrefix(path, "patch/") || strings.HasPrefix(path, "block_") ||
@@ -261,7 +242,7 @@ func TestBackbone_LoadsPositionsForItsPatchesOnly(t *testing.T) {
 
 func TestBackbone_RefusesAViTThatDoesNotFit(t *testing.T) {
 	gomlxtest.OnGo(t)
-	m, _ := pretrained(t, func(*vit.Config) {}, nil, nil)
+	m, _ := pretrained(t, func(*vit.Config) {}, nil)
 	table := func(x *tensors.Tensor) func(*Backbone, *checkpoints.Imported) {
 		return func(_ *Backbone, m *checkpoints.Imported) { m.Variables[learnedTable] = x }
 	}
@@ -277,9 +258,7 @@ func TestBackbone_RefusesAViTThatDoesNotFit(t *testing.T) {
 		own := *m
 		own.Variables = maps.Clone(m.Variables)
 		_, err := adopting(t, &own, func(b *Backbone) { change(b, &own) })
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want one with %q", err, want)
-		}
+		refused(t, err, want)
 	}
 }
 
@@ -296,9 +275,7 @@ func TestRun_StartsFromAPretrainedModel(t *testing.T) {
 		run.Recipe.Detector.Backbone = Backbone{Config: vit.Config{ImageRows: rows, ImageCols: cols}}
 		prepared, err := run.prepared()
 		if m.Config.Width%4 != 0 { // the pyramid halves the width twice
-			if err == nil {
-				t.Errorf("width %d is accepted", m.Config.Width)
-			}
+			refused(t, err, "width")
 			return
 		}
 		task := gomlxtest.Must(newTask(gomlxtest.Must(prepared, err)(t)))(t)
@@ -307,9 +284,8 @@ func TestRun_StartsFromAPretrainedModel(t *testing.T) {
 			t.Fatalf("a run from %q, want %q: %v", task.state.From, m.SHA256, err)
 		}
 		c := task.Recipe.Detector
-		if c.Backbone.Epsilon != m.Config.Epsilon || c.Mean[0] != m.Mean[0] || c.Std[1] != m.Std[1] {
-			t.Errorf("epsilon %g, mean %v", c.Backbone.Epsilon, c.Mean)
-		}
+		equal(t, "constants", [3]float64{c.Backbone.Epsilon, c.Mean[0], c.Std[1]},
+			[3]float64{m.Config.Epsilon, m.Mean[0], m.Std[1]})
 		got := gomlxtest.RunModel(t, task.detector.store, func(s *model.Scope, in []*Node) []*Node {
 			trace := c.Backbone.trace(s.Store().Scope(detectorScope).At(backboneScope), in[0], false)
 			return []*Node{Sub(trace.Tokens, trace.Patches)}
@@ -319,9 +295,7 @@ func TestRun_StartsFromAPretrainedModel(t *testing.T) {
 
 		run.From = filepath.Join(fixtures.Dir(t, "families"), "ViTMAEModel") // without a head
 		headless := gomlxtest.Must(run.prepared())(t)
-		if width := headless.Recipe.Detector.Backbone.Width; width != headless.source.Config.Width {
-			t.Errorf("width %d", width)
-		}
+		equal(t, "width", headless.Recipe.Detector.Backbone.Width, headless.source.Config.Width)
 		run.Recipe.Detector.Backbone.Width = 4
 		_, err = run.prepared()
 		refused(t, err, "width")
@@ -387,11 +361,8 @@ func TestTruth_LeavesOutCrowdsAndRefusesClasses(t *testing.T) {
 		{Class: 0, Box: coco.Box{4, 5, 6, 7}},
 	}}
 	got := gomlxtest.Must(truthOf(s, 3))(t)
-	if got.size != [2]int{20, 30} || !slices.Equal(got.boxes, []rect{{2, 3, 9, 14}, {4, 5, 10, 12}}) ||
-		!slices.Equal(got.classes, []int{2, 0}) || got.masks[0] == nil || got.masks[1] != nil {
-		t.Errorf("got %+v", got)
-	}
-	if _, err := truthOf(s, 2); err == nil {
-		t.Error("class 2 of two is accepted")
-	}
+	equal(t, "truth", fmt.Sprint(got.size, got.boxes, got.classes), "[20 30] [[2 3 9 14] [4 5 10 12]] [2 0]")
+	equal(t, "masks", [2]bool{got.masks[0] != nil, got.masks[1] != nil}, [2]bool{true, false})
+	_, err := truthOf(s, 2)
+	refused(t, err, "")
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/fixtures"
@@ -103,8 +102,6 @@ func channelsLast(x fixtures.Tensor) fixtures.Tensor {
 	}
 	return out
 }
-
-func inputOf(x fixtures.Tensor) *tensors.Tensor { return gomlxtest.Input(x) }
 
 // gradients adds the gradients of loss by the variables of a store, by their paths below the scope.
 func (n *named) gradients(store *model.Store, loss *Node) {

@@ -128,7 +128,7 @@ func (h heads) config(kind string) Config {
 // maps are the feature maps, as inputs of a graph.
 func (h heads) maps() (maps []any) {
 	for _, level := range h.headsMeta.Config.Levels {
-		maps = append(maps, inputOf(channelsLast(h.want["features."+level])))
+		maps = append(maps, gomlxtest.Input(channelsLast(h.want["features."+level])))
 	}
 	return maps
 }
@@ -174,9 +174,7 @@ func (h heads) given(image int) drawer {
 	return func(from []int, n int) []int {
 		list := ints(h.want[fmt.Sprintf(lists[0], image)])
 		lists = lists[1:]
-		if len(list) != n {
-			h.Errorf("image %d: %d are drawn, want %d", image, n, len(list))
-		}
+		equal(h, fmt.Sprintf("drawn of image %d", image), n, len(list))
 		for _, i := range list {
 			if !slices.Contains(from, i) {
 				h.Errorf("image %d: %d is not among those to draw from", image, i)
@@ -343,9 +341,7 @@ func testProposals(t *testing.T, h heads) {
 			gomlxtest.NearAbs(t, p, scores, h.want[p+"logits"].Data, h.Tolerance.Module)
 		}
 		_, labels := c.matcher().match(overlaps(h.truths("std")[image].boxes, anchors), len(anchors))
-		if want := ints(h.want["rpn.match_labels"])[image*n : (image+1)*n]; !slices.Equal(labels, want) {
-			t.Errorf("image %d: anchors are labelled differently", image)
-		}
+		equal(t, "labels of anchors", labels, ints(h.want["rpn.match_labels"])[image*n:(image+1)*n])
 	}
 }
 
@@ -369,15 +365,13 @@ func testTargets(t *testing.T, h heads) {
 			own := h.truths(kind)[image]
 			all := slices.Concat(h.proposals("train")[image], own.boxes)
 			of, labels := c.ROI.matcher().match(overlaps(own.boxes, all), len(all))
-			for i, want := range h.want[fmt.Sprintf("roi.match_classes.%d", image)].Data {
-				class := c.Backbone.Classes
-				if labels[i] == matchObject {
-					class = own.classes[of[i]]
-				}
-				if class != int(want) {
-					h.Errorf("image %d: proposal %d has class %d, want %g", image, i, class, want)
+			matched := slices.Repeat([]int{c.Backbone.Classes}, len(all))
+			for i, label := range labels {
+				if label == matchObject {
+					matched[i] = own.classes[of[i]]
 				}
 			}
+			equal(t, "classes of proposals", matched, ints(h.want[fmt.Sprintf("roi.match_classes.%d", image)]))
 			rows := len(h.want[p+"gt_classes"].Data)
 			gomlxtest.NearAbs(t, p+"boxes", boxes[image*n*4:(image*n+rows)*4], h.want[p+"boxes"].Data, h.Tolerance.Boxes)
 			gomlxtest.NearAbs(t, p+"gt_classes", classes[image*n:image*n+rows], h.want[p+"gt_classes"].Data, 0)
@@ -386,11 +380,8 @@ func testTargets(t *testing.T, h heads) {
 			}
 			objects := len(h.want[fmt.Sprintf("roi.given.%d.fg", image)].Data)
 			known = append(known, masks[image*most*area:(image*most+objects)*area]...)
-			for i, x := range masks[(image*most+objects)*area : (image+1)*most*area] {
-				if x != -1 {
-					h.Fatalf("image %d has a mask %g at %d behind the last object", image, x, i)
-				}
-			}
+			behind := masks[(image*most+objects)*area : (image+1)*most*area]
+			gomlxtest.NearAbs(t, "masks behind the last object", behind, slices.Repeat([]float64{-1}, len(behind)), 0)
 		}
 		gomlxtest.NearAbs(t, name, known, h.want[name].Data, 0)
 	}
@@ -583,10 +574,7 @@ func (h heads) checkDetections(c Config, f *foreign, kind string, image int, siz
 	}
 	gomlxtest.NearAbs(h.T, p+"boxes", boxesFlat(boxes), h.want[p+"boxes"].Data, h.Tolerance.Boxes)
 	gomlxtest.NearAbs(h.T, p+"scores", scores, h.want[p+"scores"].Data, h.Tolerance.Chain)
-	if want := h.want[p+"classes"].Data; !slices.EqualFunc(classes, want,
-		func(a int64, b float64) bool { return float64(a) == b }) {
-		h.Fatalf("%s: classes %v, want %v", p, classes, want)
-	}
+	equal(h, p+"classes", fmt.Sprint(classes), fmt.Sprint(h.want[p+"classes"].Data))
 	if len(found) == 0 {
 		return
 	}
@@ -615,9 +603,7 @@ func (h heads) checkDetections(c Config, f *foreign, kind string, image int, siz
 	for i, o := range final {
 		corners := o.Box.Corners()
 		gomlxtest.NearAbs(h.T, p+"post_boxes", corners[:], post.Data[4*i:4*i+4], h.Tolerance.Boxes)
-		if o.Class != int(h.want[p+"post_classes"].Data[i]) {
-			h.Errorf("%s: detection %d has class %d", p, i, o.Class)
-		}
+		equal(h, p+"post_classes", o.Class, int(h.want[p+"post_classes"].Data[i]))
 		for pixel, in := range o.Mask.Decode() {
 			if in != (h.want[p+"post_masks"].Data[i*pixels+pixel] == 1) {
 				differing++

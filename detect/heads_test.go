@@ -3,6 +3,7 @@
 package detect
 
 import (
+	"fmt"
 	"image"
 	"image/color"
 	"math"
@@ -41,9 +42,7 @@ func TestLosses_MissingSamplesCountInNone(t *testing.T) {
 	in.Boxes, in.Classes = longer(boxes, 900, 0, 990, float32(9)), longer(classes, int64(3)) // background
 	got := losses(in)
 	gomlxtest.NearAbs(t, "with a box beyond the image", got[4:], want[4:], 2e-6)
-	if got[2] == want[2] {
-		t.Error("in the first stage it does not count")
-	}
+	equal(t, "the same in the first stage", got[2] == want[2], false)
 }
 
 // longer adds elements along axis 1 to x [batch, n, …].
@@ -93,19 +92,15 @@ func TestSampled_DrawsBySeedAndNeverWhatIsIgnored(t *testing.T) {
 	again, _ := drawn(100, 3)
 	other, _ := drawn(100, 4)
 	few, rest := drawn(6, 1)
-	if len(objects) != 10 || len(background) != 30 || !slices.Equal(objects, again) || slices.Equal(objects, other) ||
-		len(few) != 1 || len(rest) != 4 {
-		t.Errorf("%v and %v, again %v, of another seed %v, of six labels %v and %v", objects, background, again, other, few,
-			rest)
-	}
+	equal(t, "numbers", [4]int{len(objects), len(background), len(few), len(rest)}, [4]int{10, 30, 1, 4})
+	equal(t, "drawn again", again, objects)
+	equal(t, "the same of another seed", slices.Equal(objects, other), false)
 }
 
 // A program is compiled for each shape of its inputs: images with few objects share one.
 func TestFilledTo_FewObjectsChangeNoShape(t *testing.T) {
 	for n, want := range map[int]int{0: 8, 1: 8, 3: 8, 8: 8, 9: 16, 16: 16, 17: 32} {
-		if got := filledTo(n); got != want {
-			t.Errorf("%d objects are filled up to %d, want %d", n, got, want)
-		}
+		equal(t, fmt.Sprint(n, " objects"), filledTo(n), want)
 	}
 }
 
@@ -119,13 +114,10 @@ func TestTargets_TheMaskOfASliverIsUnknown(t *testing.T) {
 	first := func(int) drawer { return func(from []int, n int) []int { return from[:n] } }
 	in := gomlxtest.Must(c.targets([]truth{own}, own.boxes, make([][]rect, 1), first))(t)
 	want := slices.Concat(slices.Repeat([]float32{-1}, 28*28), slices.Repeat([]float32{1}, 28*28))
-	if got := gomlxtest.Must(tensors.CopyFlatData[float32](in.Masks))(t); !slices.Equal(got, want) {
-		t.Errorf("masks %v", got)
-	}
+	equal(t, "masks", gomlxtest.Must(tensors.CopyFlatData[float32](in.Masks))(t), want)
 	own.masks[0] = polygon()
-	if _, err := c.targets([]truth{own}, own.boxes, make([][]rect, 1), first); err == nil {
-		t.Error("an object without corners is no error")
-	}
+	_, err := c.targets([]truth{own}, own.boxes, make([][]rect, 1), first)
+	refused(t, err, "")
 }
 
 // PolygonMasks.crop_and_resize of detectron2 takes a side of a box as 0.1 if it is shorter.
@@ -146,9 +138,7 @@ func TestAPolygonIsScaledToItsBox(t *testing.T) {
 		b := c.box
 		left, top, right, bottom := float64(b[0]), float64(b[1]), float64(b[2]), float64(b[3])
 		polygon := [][]float64{{left, top, right, top, right, bottom, left, bottom}}
-		if got := gomlxtest.Must(polygonTarget(polygon, b, 4))(t); !slices.Equal(got, c.want) {
-			t.Errorf("the mask of %v is %v, want %v", b, got, c.want)
-		}
+		equal(t, fmt.Sprint("mask of ", b), gomlxtest.Must(polygonTarget(polygon, b, 4))(t), c.want)
 	}
 }
 
@@ -207,9 +197,8 @@ func TestCanvas_ImagesAreAtTheTopLeft(t *testing.T) {
 	}
 	small, wide := draw(5, 3), draw(2, 7)
 	pixels, sizes, err := canvas([]image.Image{small, wide, draw(1, 70), draw(10, 14)}, rows, cols)
-	if err != nil || !slices.Equal(sizes, [][2]int{{5, 3}, {2, 7}, {1, 7}, {5, 7}}) {
-		t.Fatalf("sizes %v, %v", sizes, err)
-	}
+	gomlxtest.NoError(t, err)
+	equal(t, "sizes", sizes, [][2]int{{5, 3}, {2, 7}, {1, 7}, {5, 7}})
 	var want []uint8
 	for _, img := range []*image.NRGBA{small, wide} {
 		for i := range rows * cols {
@@ -217,9 +206,7 @@ func TestCanvas_ImagesAreAtTheTopLeft(t *testing.T) {
 			want = append(want, c.R, c.G, c.B)
 		}
 	}
-	if got := tensors.MustCopyFlatData[uint8](pixels)[:len(want)]; !slices.Equal(got, want) {
-		t.Errorf("pixels %v, want %v", got, want)
-	}
+	equal(t, "pixels", tensors.MustCopyFlatData[uint8](pixels)[:len(want)], want)
 }
 
 func TestPixelsAreNormalizedWithinTheImageAndZeroBeyond(t *testing.T) {

@@ -140,7 +140,7 @@ func testROIAlign(t *testing.T, meta roiMeta, want reference) {
 		got := gomlxtest.Run(t, func(in []*Node) []*Node {
 			bins := overImages(align.bins(in[0], in[1], in[2]), batch)
 			return []*Node{bins, Gradient(ReduceAllSum(Mul(bins, in[3])), in[0])[0]}
-		}, inputOf(features), boxes, of, inputOf(by))
+		}, gomlxtest.Input(features), boxes, of, gomlxtest.Input(by))
 		gomlxtest.NearAbs(t, run.name, got[0], channelsLast(want[run.name+".out"]).Data, meta.Tolerance.Align)
 		if x, ok := want[run.name+".grad_features"]; ok {
 			gomlxtest.NearAbs(t, run.name+" gradient", got[1], channelsLast(x).Data, meta.Tolerance.Gradient)
@@ -153,7 +153,7 @@ func testLevels(t *testing.T, meta roiMeta, want reference) {
 	boxes.Shape = append([]int{1}, boxes.Shape...)
 	for name, m := range meta.Levels {
 		l := levels{m.CanonicalSize, m.Canonical, m.First, m.Last}
-		got := gomlxtest.Run(t, func(in []*Node) []*Node { return l.weights(in[0]) }, inputOf(boxes))
+		got := gomlxtest.Run(t, func(in []*Node) []*Node { return l.weights(in[0]) }, gomlxtest.Input(boxes))
 		for i, level := range want["levels."+name].Data {
 			for k, weights := range got {
 				if (weights[i] == 1) != (k == int(level)) || weights[i] != 0 && weights[i] != 1 {
@@ -169,7 +169,7 @@ func testPooler(t *testing.T, meta roiMeta, want reference) {
 	l := levels{m.CanonicalSize, m.Canonical, m.First, m.Last}
 	var inputs []any
 	for i := range c.Strides {
-		inputs = append(inputs, inputOf(channelsLast(want[fmt.Sprintf("features.level%d", i)])))
+		inputs = append(inputs, gomlxtest.Input(channelsLast(want[fmt.Sprintf("features.level%d", i)])))
 	}
 	batch := want["features.level0"].Shape[0]
 	boxes, of := perImage(want["boxes"], batch)
@@ -179,7 +179,7 @@ func testPooler(t *testing.T, meta roiMeta, want reference) {
 		bins := l.pool(maps, c.Strides, in[0], c.Output[0], 2)
 		bins = overImages(Mul(bins, Reshape(in[1], batch*n, 1, 1, 1)), batch)
 		return append([]*Node{bins}, Gradient(ReduceAllSum(Mul(bins, in[2])), maps...)...)
-	}, append(inputs, boxes, of, inputOf(channelsLast(want["cotangent"])))...)
+	}, append(inputs, boxes, of, gomlxtest.Input(channelsLast(want["cotangent"])))...)
 	out := channelsLast(want["pooler.out"])
 	size := len(out.Data) / n
 	for i, row := range want["pooler.box_index"].Data {
@@ -213,9 +213,7 @@ func testNMS(t *testing.T, meta roiMeta, want reference) {
 		p := "nms." + name
 		boxes := boxesOf(want[p+".boxes"])
 		got := nms(scored(boxes, want[p+".scores"].Float32(), make([]int, len(boxes))), m.Overlap, math.MaxInt)
-		if !slices.Equal(got, ints(want[p+".keep"])) {
-			t.Errorf("%s: keeps %v, want %v", p, got, ints(want[p+".keep"]))
-		}
+		equal(t, p, fmt.Sprint(got), fmt.Sprint(ints(want[p+".keep"])))
 	}
 	for name, m := range meta.Batched {
 		p := "batched_nms." + name
@@ -223,9 +221,7 @@ func testNMS(t *testing.T, meta roiMeta, want reference) {
 		all := ints(want[p+".keep_per_class"])
 		for _, limit := range []int{math.MaxInt, 2} {
 			got := nms(scored(boxes, scores, classes), m.Overlap, limit)
-			if !slices.Equal(got, all[:min(limit, len(all))]) {
-				t.Errorf("%s: keeps %v, want the first %d of %v", p, got, limit, all)
-			}
+			equal(t, p, fmt.Sprint(got), fmt.Sprint(all[:min(limit, len(all))]))
 		}
 	}
 }
@@ -233,7 +229,7 @@ func testNMS(t *testing.T, meta roiMeta, want reference) {
 func testOverlaps(t *testing.T, meta roiMeta, want reference) {
 	batchOf := func(name string) *tensors.Tensor {
 		x := want[name]
-		return inputOf(fixtures.Tensor{Shape: append([]int{1}, x.Shape...), Data: x.Data})
+		return gomlxtest.Input(fixtures.Tensor{Shape: append([]int{1}, x.Shape...), Data: x.Data})
 	}
 	host := slices.Concat(overlaps(boxesOf(want["iou.boxes1"]), boxesOf(want["iou.boxes2"]))...)
 	var clipped, kept []float32
@@ -260,18 +256,17 @@ func testDeltas(t *testing.T, meta roiMeta, want reference) {
 	relative := func(name string, got []float64) {
 		for i, x := range want[name].Data {
 			opposite := want[name].Data[i^2] // boxes are x0, y0, x1, y1
-			if !(math.Abs(got[i]-x) <= meta.Tolerance.Decoded*max(1, math.Abs(x), math.Abs(opposite))) {
-				t.Errorf("%s: at %d got %g, want %g", name, i, got[i], x)
-			}
+			tolerance := meta.Tolerance.Decoded * max(1, math.Abs(x), math.Abs(opposite))
+			gomlxtest.NearAbs(t, name, got[i:i+1], []float64{x}, tolerance)
 		}
 	}
-	src, three := inputOf(want["deltas.src"]), want["deltas.in_3_classes"]
+	src, three := gomlxtest.Input(want["deltas.src"]), want["deltas.in_3_classes"]
 	three.Shape = []int{three.Shape[0], three.Shape[1] / 4, 4}
 	for name, w := range meta.Deltas.Weights {
 		got := gomlxtest.Run(t, func(in []*Node) []*Node {
 			return []*Node{w.encode(in[0], in[1]), w.decode(in[2], in[0]),
 				w.decode(in[3], InsertAxes(in[0], 1))}
-		}, src, inputOf(want["deltas.target"]), inputOf(want["deltas.in"]), inputOf(three))
+		}, src, gomlxtest.Input(want["deltas.target"]), gomlxtest.Input(want["deltas.in"]), gomlxtest.Input(three))
 		gomlxtest.NearAbs(t, name, got[0], want["deltas."+name+".encoded"].Data, meta.Tolerance.Encoded)
 		relative("deltas."+name+".decoded", got[1])
 		relative("deltas."+name+".decoded_3_classes", got[2])
@@ -310,11 +305,8 @@ func testMatches(t *testing.T, meta roiMeta, want reference) {
 		for kind, m := range meta.Matcher {
 			cases++
 			objects, labels := m.matcher().match(quality, x.Shape[1])
-			if p := set + "." + kind; !slices.Equal(objects, ints(want[p+".index"])) ||
-				!slices.Equal(labels, ints(want[p+".label"])) {
-				t.Errorf("%s: %v labelled %v, want %v labelled %v", p, objects, labels, ints(want[p+".index"]),
-					ints(want[p+".label"]))
-			}
+			p := set + "." + kind
+			equal(t, p, [2][]int{objects, labels}, [2][]int{ints(want[p+".index"]), ints(want[p+".label"])})
 		}
 	}
 	if cases < 15 {

@@ -102,12 +102,8 @@ func TestRun_InterruptedEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 	stopped(t, run, 1) // in an epoch of three steps
 	stopped(t, run, 4) // in the next one, after an evaluation
 	_, got, gotRows := finished(t, run)
-	if !bytes.Equal(got, want) {
-		t.Error("the variables differ from those of the unbroken run")
-	}
-	if !reflect.DeepEqual(gotRows, wantRows) {
-		t.Errorf("rows are %+v, those of the unbroken run %+v", gotRows, wantRows)
-	}
+	equal(t, "variables", string(got) == string(want), true)
+	equal(t, "rows", gotRows, wantRows)
 
 	t.Run("opened elsewhere its last checkpoint finds the same", func(t *testing.T) {
 		opened := gomlxtest.Must(Open(gomlxtest.Backend(), filepath.Join(whole, checkpoints.LastDir)))(t)
@@ -148,13 +144,10 @@ func TestRun_InterruptedEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 			gomlxtest.NearAbs(t, "AP of the file", numbers[:1], []float64{float64(rows[1].Boxes["AP"])}, 1e-12)
 			gomlxtest.NoError(t, run.Page(d, rows))
 		}
-		if rows := gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, engine.RowsFile)))(t).Results; len(rows) != 5 {
-			t.Errorf("%d rows, want one for each test", len(rows))
-		}
+		rows := gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, engine.RowsFile)))(t)
+		equal(t, "rows", len(rows.Results), 5) // one for each test
 		page := gomlxtest.Must(os.ReadFile(filepath.Join(run.Dir, finetune.PageFile)))(t)
-		if got := bytes.Count(page, []byte("data:image/png;base64,")); got != 3*5+2 { // scenes of five tests, two curves
-			t.Errorf("the page has %d images", got)
-		}
+		equal(t, "images of scenes and curves", bytes.Count(page, []byte("data:image/png;base64,")), 3*5+2)
 	})
 	t.Run("another run is refused", func(t *testing.T) {
 		for field, change := range map[string]func(*Run){
@@ -173,6 +166,14 @@ func TestRun_InterruptedEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 			}
 		}
 	})
+}
+
+// equal tests that a value is the one that is wanted.
+func equal[T any](t testing.TB, name string, got, want T) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s: %+v, want %+v", name, got, want)
+	}
 }
 
 func refused(t *testing.T, err error, want string) {
@@ -263,10 +264,8 @@ func TestRun_RefusesSettingsByName(t *testing.T) {
 	}
 	r := Recipe{LRMilestones: []int{3, 7}, Params: map[string]any{"wepe_alpha_u": 0.5}}
 	changed := gomlxtest.Must(r.Set("lr_milestones=[5,9];wepe_alpha_u=0.25"))(t)
-	if !slices.Equal(changed.LRMilestones, []int{5, 9}) || changed.Params["wepe_alpha_u"] != 0.25 ||
-		!slices.Equal(r.LRMilestones, []int{3, 7}) || r.Params["wepe_alpha_u"] != 0.5 {
-		t.Errorf("settings change the recipe that they start from: %+v, %+v", r, changed)
-	}
+	equal(t, "changed", fmt.Sprint(changed.LRMilestones, changed.Params), "[5 9] map[wepe_alpha_u:0.25]")
+	equal(t, "the recipe that it starts from", fmt.Sprint(r.LRMilestones, r.Params), "[3 7] map[wepe_alpha_u:0.5]")
 	_, err := RecipeByName("yolo")
 	refused(t, err, "recipe")
 	_, err = Open(gomlxtest.Backend(), t.TempDir())
@@ -296,9 +295,7 @@ func TestRun_RefusesTestsThatDoNotFit(t *testing.T) {
 		_, err := other.prepared()
 		refused(t, err, want)
 		if other.Recipe.Detector.ROI.NoMasks = true; want == "segmentation" {
-			if _, err := other.prepared(); err != nil {
-				t.Errorf("boxes alone: %v", err)
-			}
+			gomlxtest.Must(other.prepared())(t) // of boxes alone
 		}
 	}
 }
@@ -314,9 +311,7 @@ func TestRecipe_ScenesIsThatOfItsPublishedRuns(t *testing.T) {
 		want.Detector.Backbone.Position, want.Detector.Backbone.Classes = row.Encoding, 3
 		var got Recipe
 		gomlxtest.NoError(t, json.Unmarshal(row.Settings, &got))
-		if want, got = gomlxtest.Resolved(want), gomlxtest.Resolved(got); !reflect.DeepEqual(got, want) {
-			t.Errorf("%s was trained with %+v, the recipe is %+v", row.Encoding, got, want)
-		}
+		equal(t, row.Encoding, gomlxtest.Resolved(got), gomlxtest.Resolved(want))
 	}
 }
 
@@ -350,17 +345,13 @@ func TestRecipes_OfViTDetAreDetectron2s(t *testing.T) {
 		var wanted Config
 		gomlxtest.NoError(t, json.Unmarshal([]byte(heads), &wanted))
 		wanted.Backbone, wanted.ROI.Stages = b, wanted.ROI.Stages[:want.stages]
-		if !reflect.DeepEqual(r.Detector, wanted) {
-			t.Errorf("%s: %+v, want %+v", name, r.Detector, wanted)
-		}
-		if r.BatchSize != 64 || r.Optimizer.WeightDecay != 0.1 || r.EvalEverySteps != 5000 ||
+		equal(t, name, r.Detector, wanted)
+		if r.BatchSize != 64 || r.Steps != 184_375 || r.Optimizer.WeightDecay != 0.1 || r.EvalEverySteps != 5000 ||
 			r.ScaleJitter != (scenes.Jitter{Height: 1024, Width: 1024, Low: 0.1, High: 2, Flip: 0.5}) {
 			t.Errorf("%s: %+v", name, r)
 		}
 		for step, want := range map[int]float64{0: 0, 125: 5e-5, 250: 1e-4, 163_888: 1e-4, 163_889: 1e-5, 177_546: 1e-6} {
-			if got := r.schedule().At(step); r.Steps != 184_375 || !(math.Abs(got-want) <= 1e-18) {
-				t.Errorf("step %d of %d: %g, want %g", step, r.Steps, got, want)
-			}
+			gomlxtest.NearAbs(t, fmt.Sprint("step ", step), []float64{r.schedule().At(step)}, []float64{want}, 1e-18)
 		}
 	}
 }
@@ -398,9 +389,7 @@ func TestPage_GroundTruthHasTheNamesOfTheTest(t *testing.T) {
 	want := scenes.Show(scene.Image.RGBA(), scene.Objects, test.Categories)
 	for i := range want.Rect.Dx() * want.Rect.Dy() {
 		x, y := i%want.Rect.Dx(), i/want.Rect.Dx()
-		if got := color.RGBAModel.Convert(img.At(x, y)); got != want.At(x, y) {
-			t.Fatalf("pixel %d, %d is %v, want %v", x, y, got, want.At(x, y))
-		}
+		equal(t, "pixel", color.RGBAModel.Convert(img.At(x, y)), want.At(x, y))
 	}
 }
 
@@ -422,10 +411,8 @@ func TestDetector_EvaluateDoesNotDependOnTheBatchSize(t *testing.T) {
 			t.Errorf("detection %d is %+v, want %+v", i, g, w)
 		}
 	}
-	if len(images) != test.Scenes.Len || len(all[1]) != len(all[2]) {
-		t.Errorf("something is found in %d images, want all %d; %d and %d detections", len(images), test.Scenes.Len,
-			len(all[1]), len(all[2]))
-	}
+	equal(t, "images with detections", len(images), test.Scenes.Len)
+	equal(t, "detections", len(all[2]), len(all[1]))
 }
 
 // The ground truth has 1 in all metrics, nothing has 0. A wrong mask with a large box and a small area counts among the
@@ -472,15 +459,11 @@ func TestTable_LeavesOutUndefinedMetrics(t *testing.T) {
 	table := Table([]report.Result{row(0, -1), row(1, 0.5)})
 	for name, want := range map[string]string{"n": "2", "box AP": "25.0", "box AP50": "0.0", "box APs": "50.0",
 		"box APl": "–", "mask AP": "–"} {
-		if got := table.Rows[0][slices.Index(table.Header, name)]; got != want {
-			t.Errorf("%s is %q, want %q", name, got, want)
-		}
+		equal(t, name, table.Rows[0][slices.Index(table.Header, name)], want)
 	}
 	evals := []report.Eval{{Step: 5, TrainLoss: 0.125,
 		DetectionMetrics: report.DetectionMetrics{Boxes: map[string]report.JSONFloat{"AP": 0.5}}}}
-	if got := curve(evals).Rows[0]; !slices.Equal(got, []string{"5", "0.125", "50.0", "–"}) {
-		t.Errorf("an evaluation is the row %v", got)
-	}
+	equal(t, "an evaluation", curve(evals).Rows[0], []string{"5", "0.125", "50.0", "–"})
 }
 
 // A part of the training images may be held out. Two directories in COCO's layout give their files the same names: the

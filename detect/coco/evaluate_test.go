@@ -3,6 +3,7 @@
 package coco
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -50,13 +51,9 @@ func TestMeansAreThoseOfNumpyToTheLastBit(t *testing.T) {
 		for i := range n {
 			values = append(values, float64(i*i%17)/10, -1)
 		}
-		if got := mean(values); got != want {
-			t.Errorf("the mean of %d is %v, want %v", n, got, want)
-		}
+		equal(t, fmt.Sprint("mean of ", n), mean(values), want)
 	}
-	if got := mean([]float64{-1, -1}); got != -1 {
-		t.Errorf("the mean of nothing is %v", got)
-	}
+	equal(t, "mean of nothing", mean([]float64{-1, -1}), -1)
 }
 
 // Masks need area and iscrowd, but no bbox; an annotation of an unknown category does not count.

@@ -37,32 +37,40 @@ func decoded(t *testing.T, text string) *Dataset {
 
 func TestConfigEntriesSurviveARoundTrip(t *testing.T) {
 	d := decoded(t, small)
-	if len(d.Images) != 2 || d.Images[0] != (Image{9, "a.png", 5, 7}) || d.SortedCategories()[0].Name != "square" {
-		t.Errorf("images %v, categories %v", d.Images, d.Categories)
-	}
-	if a := d.Annotations[1]; a.ID != 4 || a.ImageID != 9 || !a.IsCrowd() || *a.Area != 5 || *a.Box != (Box{0, 0, 1, 5}) {
-		t.Errorf("annotation %+v", a)
-	}
+	equal(t, "images", d.Images, []Image{{9, "a.png", 5, 7}, {ID: 2}})
+	equal(t, "first category", d.SortedCategories()[0].Name, "square")
+	a := d.Annotations[1]
+	equal(t, "annotation", fmt.Sprint(a.ID, a.ImageID, a.IsCrowd(), *a.Area, *a.Box), "4 9 true 5 [0 0 1 5]")
 	if a := d.Annotations[3]; a.Area != nil || a.Box != nil || a.Crowd != nil || d.Annotations[2].IsCrowd() {
 		t.Errorf("annotation %+v", a)
 	}
-	if c := (Box{1, 2, 3, 7}).Corners(); c != [4]float64{1, 2, 4, 9} {
-		t.Errorf("a box has the corners %v", c)
-	}
+	equal(t, "corners", Box{1, 2, 3, 7}.Corners(), [4]float64{1, 2, 4, 9})
 	for i, want := range []string{".......\n.###...\n.###...\n.###...\n.......",
 		"#......\n#......\n#......\n#......\n#......", ".#.....\n.#.....\n.......\n.......\n......."} {
 		mask := gomlxtest.Must(d.Mask(d.Images[0], &d.Annotations[i]))(t)
-		if got := drawn(mask.Decode(), 7); got != want {
-			t.Errorf("annotation %d is\n%s\nwant\n%s", i, got, want)
-		}
+		equal(t, fmt.Sprintf("annotation %d\n", i), drawn(mask.Decode(), 7), want)
 	}
 	var out bytes.Buffer
 	gomlxtest.NoError(t, d.Write(&out))
-	if written := out.String(); strings.Count(written, `"iscrowd":1`) != 1 {
-		t.Errorf("iscrowd is 0 or 1, written is\n%s", written)
+	equal(t, "crowds in "+out.String(), strings.Count(out.String(), `"iscrowd":1`), 1)
+	equal(t, "written and read again", decoded(t, out.String()), d)
+}
+
+// equal tests that a value is the one that is wanted.
+func equal[T any](t testing.TB, name string, got, want T) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s: %v, want %v", name, got, want)
 	}
-	if again := decoded(t, out.String()); !reflect.DeepEqual(again, d) {
-		t.Errorf("written and read again\n%+v\nwant\n%+v", again, d)
+}
+
+// named tests that an error is one line that begins with a text and contains another.
+func named(t testing.TB, name string, err error, texts ...string) {
+	t.Helper()
+	texts = append(texts, "", "")
+	if err == nil || strings.Contains(err.Error(), "\n") || !strings.HasPrefix(err.Error(), texts[0]) ||
+		!strings.Contains(err.Error(), texts[1]) {
+		t.Errorf("%s: error %q, want one line with %q", name, err, texts)
 	}
 }
 
@@ -80,21 +88,15 @@ func drawn(mask []bool, width int) string {
 func TestDataset_Union(t *testing.T) {
 	d := decoded(t, small)
 	objects := gomlxtest.Must(d.Objects())(t)
-	union, err := d.Union(d.Images[0], objects[9])
-	if want := "##.....\n####...\n####...\n####...\n#......"; err != nil || drawn(union.Decode(), 7) != want {
-		t.Errorf("%v\n%s\nwant\n%s", err, drawn(union.Decode(), 7), want)
-	}
-	if none, err := d.Union(Image{ID: 5, Height: 3, Width: 2}, nil); err != nil || none.Area() != 0 {
-		t.Errorf("an image without objects: %v, %v", none, err)
-	}
-	if _, err := d.Union(d.Images[1], nil); err == nil { // it has no size
-		t.Error("an image without a size has a mask")
-	}
+	union := gomlxtest.Must(d.Union(d.Images[0], objects[9]))(t)
+	equal(t, "union", drawn(union.Decode(), 7), "##.....\n####...\n####...\n####...\n#......")
+	equal(t, "no objects", gomlxtest.Must(d.Union(Image{ID: 5, Height: 3, Width: 2}, nil))(t).Area(), 0)
+	_, err := d.Union(d.Images[1], nil)
+	named(t, "an image without a size", err)
 	for _, s := range []Segmentation{{Polygons: [][]float64{{1, 2}}}, RLE{5, 3, []uint32{0, 1}}.Segmentation(),
 		RLE{3, 7, []uint32{0, 1}}.Segmentation()} {
-		if _, err := d.Union(d.Images[0], []*Annotation{{ID: 7, Segmentation: s}, objects[9][0]}); err == nil {
-			t.Errorf("%+v is united with a mask of 5×7 pixels", s)
-		}
+		_, err := d.Union(d.Images[0], []*Annotation{{ID: 7, Segmentation: s}, objects[9][0]})
+		named(t, fmt.Sprintf("%+v with a mask of 5×7 pixels", s), err)
 	}
 }
 
@@ -127,61 +129,42 @@ func TestBrokenFilesAreRefusedByNameAndPlace(t *testing.T) {
 			_, err := decodeDataset([]byte(c.text), "small.json")
 			return err
 		})
-		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") ||
-			!strings.HasPrefix(err.Error(), "coco: small.json: ") {
-			t.Errorf("%s: %v, want %q", c.text, err, c.want)
-		}
+		named(t, c.text, err, "coco: small.json: ", c.want)
 	}
 	largest := decoded(t, `{"images":[{"id":9007199254740992.0},{"id":-9007199254740992.0}]}`).Images
-	if largest[0].ID != 1<<53 || largest[1].ID != -1<<53 {
-		t.Errorf("the largest whole numbers of a float64 are read as %v", largest)
-	}
+	equal(t, "the largest whole numbers of a float64", largest, []Image{{ID: 1 << 53}, {ID: -1 << 53}})
 	unboxed := decoded(t, with(`{"id":8,"image_id":1,"category_id":1,"bbox":[]}`))
-	if unboxed.Annotations[0].Box != nil {
-		t.Error("an empty bbox is a box")
-	}
+	equal(t, "an empty bbox", unboxed.Annotations[0].Box, nil)
 }
 
 func TestRead_NamesFilesWithoutTheirDirectory(t *testing.T) {
 	path := filepath.Join(datatest.Tree(t, map[string]string{"bad.json": "7"}), "bad.json")
 	_, instances := Read(path)
 	_, results := ReadResults(path)
-	for _, err := range []error{instances, results} {
-		if err == nil || !strings.HasPrefix(err.Error(), "coco: bad.json: ") {
-			t.Error(err)
-		}
-	}
+	named(t, "instances", instances, "coco: bad.json: ")
+	named(t, "results", results, "coco: bad.json: ")
 }
 
 func TestWrite_EmptyListsAndNumbersThatJSONLacks(t *testing.T) {
 	var out bytes.Buffer
 	err := errors.Join((&Dataset{}).Write(&out), WriteResults(&out, nil))
-	if want := `{"images":[],"categories":[],"annotations":[]}` + "\n[]\n"; err != nil || out.String() != want {
-		t.Errorf("%v: %s", err, out.String())
-	}
-	if err := (&Dataset{Annotations: []Annotation{{ID: 1}, {ID: 2, Area: new(math.NaN())}}}).Write(&out); err == nil {
-		t.Error("an area that is no number is written")
-	}
-	if err := WriteResults(&out, []Detection{{Score: math.Inf(1)}}); err == nil {
-		t.Error("an infinite score is written")
-	}
+	gomlxtest.NoError(t, err)
+	equal(t, "written", out.String(), `{"images":[],"categories":[],"annotations":[]}`+"\n[]\n")
+	unnumbered := &Dataset{Annotations: []Annotation{{ID: 1}, {ID: 2, Area: new(math.NaN())}}}
+	named(t, "an area that is no number", unnumbered.Write(&out))
+	named(t, "an infinite score", WriteResults(&out, []Detection{{Score: math.Inf(1)}}))
 	broken := decoded(t, `{"images":[],"annotations":[{"id":1,"image_id":1,"category_id":1,"segmentation":7}]}`)
-	if err := broken.Write(&out); err == nil || !strings.Contains(err.Error(), "segmentation") {
-		t.Errorf("an invalid segmentation is written: %v", err)
-	}
+	named(t, "an invalid segmentation", broken.Write(&out), "", "segmentation")
 }
 
 func TestMask_LargestSizes(t *testing.T) {
 	for size, want := range map[[2]int]bool{{1, 1}: true, {1, math.MaxInt32}: true, {math.MaxInt32, 1}: true,
 		{46_340, 46_340}: true, {46_341, 46_341}: false, {2, 1 << 30}: false, {0, 7}: false, {7, 0}: false, {-3, -5}: false} {
-		if err := checkSize(size[0], size[1]); (err == nil) != want {
-			t.Errorf("%v: %v", size, err)
-		}
+		equal(t, fmt.Sprint(size), checkSize(size[0], size[1]) == nil, want)
 	}
 	for x, want := range map[float64]bool{1 << 18: true, 1<<18 + 0.1: false, -1 << 18: true, -1<<18 - 0.1: false} {
-		if _, err := fromPolygon([]float64{1, 1, x, 2, 3, 4}, 5, 7); (err == nil) != want {
-			t.Errorf("coordinate %g: %v", x, err)
-		}
+		_, err := fromPolygon([]float64{1, 1, x, 2, 3, 4}, 5, 7)
+		equal(t, fmt.Sprint("coordinate ", x), err == nil, want)
 	}
 }
 
@@ -212,16 +195,17 @@ func TestInvalidMasksAreRefusedWhenMasksAreEvaluated(t *testing.T) {
 			t.Errorf("%s: boxes do not care, but %v", c.segmentation, err)
 		}
 		_, err := Evaluate(d, found, true, Areas{})
-		if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) ||
-			!strings.Contains(err.Error(), "small.json: annotation 8 of image 1")) {
-			t.Errorf("%s: %v, want %q", c.segmentation, err, c.want)
+		if c.want == "" {
+			gomlxtest.NoError(t, err)
+			continue
 		}
+		named(t, c.segmentation, err, "", c.want)
+		named(t, c.segmentation, err, "", "small.json: annotation 8 of image 1")
 	}
 	d := decoded(t, `{"images":[{"id":1}],"annotations":[
 		{"id":8,"image_id":1,"category_id":1,"segmentation":[[1,1,4,1,4,4]]}]}`)
-	if _, err := d.Mask(d.Images[0], &d.Annotations[0]); err == nil || !strings.Contains(err.Error(), "height 0") {
-		t.Errorf("a polygon in an image without a size: %v", err)
-	}
+	_, err := d.Mask(d.Images[0], &d.Annotations[0])
+	named(t, "a polygon in an image without a size", err, "", "height 0")
 }
 
 func FuzzInstances(f *testing.F) {
@@ -236,9 +220,7 @@ func FuzzInstances(f *testing.F) {
 			t.Errorf("%d bytes allocated for %d", used, len(raw))
 		}
 		if err != nil {
-			if strings.Contains(err.Error(), "\n") || !strings.HasPrefix(err.Error(), "coco: fuzz.json: ") {
-				t.Errorf("error %q", err)
-			}
+			named(t, "fuzz", err, "coco: fuzz.json: ")
 			return
 		}
 		sound := d.Annotations[:0:0]

@@ -74,18 +74,11 @@ func testRunLengths(t *testing.T) {
 	holds := func(t *testing.T, r RLE, err error, packed string, area int, box *Box) {
 		t.Helper()
 		gomlxtest.NoError(t, err)
-		if got := r.pack(); got != packed {
-			t.Errorf("string %q, want %q", got, packed)
-		}
-		again, err := unpack(packed, r.Height, r.Width)
-		if err != nil || !slices.Equal(again.Counts, r.Counts) {
-			t.Errorf("string read as %v (%v), want %v", again.Counts, err, r.Counts)
-		}
-		if r.Area() != area {
-			t.Errorf("area %d, want %d", r.Area(), area)
-		}
-		if box != nil && r.Box() != *box {
-			t.Errorf("box %v, want %v", r.Box(), *box)
+		equal(t, "string", r.pack(), packed)
+		equal(t, "read again", gomlxtest.Must(unpack(packed, r.Height, r.Width))(t).Counts, r.Counts)
+		equal(t, "area", r.Area(), area)
+		if box != nil {
+			equal(t, "box", r.Box(), *box)
 		}
 	}
 	named := map[string]RLE{}
@@ -98,12 +91,8 @@ func testRunLengths(t *testing.T) {
 			r := Encode(mask, c.H, c.W)
 			named[c.Name] = r
 			holds(t, r, nil, c.String, c.Area, &c.Box)
-			if !slices.Equal(r.Counts, c.Counts) {
-				t.Errorf("counts %v, want %v", r.Counts, c.Counts)
-			}
-			if !slices.Equal(r.Decode(), mask) {
-				t.Error("decoded otherwise")
-			}
+			equal(t, "counts", r.Counts, c.Counts)
+			equal(t, "decoded", r.Decode(), mask)
 		})
 	}
 	for i, c := range cases.Merge {
@@ -136,10 +125,7 @@ func testRunLengths(t *testing.T) {
 	for _, c := range cases.Polygons {
 		t.Run("polygon/"+c.Name, func(t *testing.T) {
 			for i, xy := range c.Polygons {
-				r, err := fromPolygon(xy, c.H, c.W)
-				if err != nil || r.pack() != c.Parts[i] {
-					t.Errorf("part %d: %q (%v), want %q", i, r.pack(), err, c.Parts[i])
-				}
+				equal(t, "part", gomlxtest.Must(fromPolygon(xy, c.H, c.W))(t).pack(), c.Parts[i])
 			}
 			s := Segmentation{Polygons: c.Polygons}
 			r, err := s.Mask(c.H, c.W)
@@ -189,14 +175,9 @@ func testEvaluation(t *testing.T) {
 	}
 	fixtures.JSON(t, set, "expected.json", &file)
 	tensors := fixtures.Tensors(t, set, "tensors.safetensors")
-	if !slices.Equal(file.Order, StatNames[:]) {
-		t.Fatalf("numbers %v, want %v", StatNames, file.Order)
-	}
-	for name, got := range map[string][]float64{"iou_thresholds": iouThresholds, "recall_thresholds": recallThresholds} {
-		if want := tensors[name].Data; !slices.Equal(got, want) {
-			t.Errorf("%s %v, want %v", name, got, want)
-		}
-	}
+	equal(t, "numbers", StatNames[:], file.Order)
+	equal(t, "IoU thresholds", iouThresholds, tensors["iou_thresholds"].Data)
+	equal(t, "recall thresholds", recallThresholds, tensors["recall_thresholds"].Data)
 	truth := gomlxtest.Must(Read(filepath.Join(dir, "instances.json")))(t)
 	read := func(name string) []Detection { return gomlxtest.Must(ReadResults(filepath.Join(dir, name)))(t) }
 	boxes, masks := read("detections_bbox.json"), read("detections_segm.json")
@@ -218,9 +199,7 @@ func testEvaluation(t *testing.T) {
 				t.Fatal("the set has no such run")
 			}
 			e := gomlxtest.Must(evaluate(truth, c.results, c.masks, m.Config.Ranges))(t)
-			if maxDetections != m.Config.Max {
-				t.Errorf("detections %v, want %v", maxDetections, m.Config)
-			}
+			equal(t, "detections", maxDetections, m.Config.Max)
 			stats := e.stats()
 			gomlxtest.NearAbs(t, "metrics", stats[:], want.Stats, m.Tolerance.Stats)
 			sameArrays(t, e, tensors, name, m)

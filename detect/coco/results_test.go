@@ -4,10 +4,8 @@ package coco
 
 import (
 	"bytes"
+	"fmt"
 	"math/rand/v2"
-	"reflect"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/wepe-go/wepe/internal/campaign"
@@ -35,29 +33,21 @@ func TestTheFirstResultDeterminesTheCase(t *testing.T) {
 			{"image_id":9,"category_id":77,"bbox":[0,0,4,4],` + mask + `,"score":1}]`,
 			[]Box{{1, 0, 1, 2}, {0, 0, 4, 4}}, []float64{2, 2}},
 	} {
-		detections, err := decodeResults([]byte(c.text), "found.json")
-		if err != nil {
-			t.Fatalf("%s: %v", c.name, err)
-		}
-		r := completed(t, detections)
+		r := completed(t, gomlxtest.Must(decodeResults([]byte(c.text), "found.json"))(t))
 		var boxes []Box
 		for _, d := range r.detections {
 			boxes = append(boxes, *d.Box)
 		}
-		if !slices.Equal(boxes, c.boxes) || !slices.Equal(r.areas, c.areas) {
-			t.Errorf("%s: boxes %v, areas %v, want %v, %v", c.name, boxes, r.areas, c.boxes, c.areas)
-		}
+		equal(t, c.name+": boxes", boxes, c.boxes)
+		equal(t, c.name+": areas", r.areas, c.areas)
 		var out bytes.Buffer
 		gomlxtest.NoError(t, WriteResults(&out, r.detections))
-		again, err := decodeResults(out.Bytes(), "found.json")
-		if err != nil || !reflect.DeepEqual(again, r.detections) {
-			t.Errorf("%s: written and read again %+v (%v)", c.name, again, err)
-		}
+		again := gomlxtest.Must(decodeResults(out.Bytes(), "found.json"))(t)
+		equal(t, c.name+": written and read again", again, r.detections)
 	}
 	box, err := completed(t, []Detection{{ImageID: 9, Box: &Box{1, 1, 3, 3}}}).detections[0].Segmentation.Mask(5, 7)
-	if want := ".......\n.###...\n.###...\n.###...\n......."; err != nil || drawn(box.Decode(), 7) != want {
-		t.Errorf("the mask of a box is\n%s, %v, want\n%s", drawn(box.Decode(), 7), err, want)
-	}
+	gomlxtest.NoError(t, err)
+	equal(t, "mask of a box", drawn(box.Decode(), 7), ".......\n.###...\n.###...\n.###...\n.......")
 }
 
 func completed(t *testing.T, detections []Detection) results {
@@ -86,9 +76,7 @@ func TestResultsThatCannotBeEvaluatedAreRefused(t *testing.T) {
 		if err == nil {
 			_, err = Evaluate(decoded(t, small), detections, true, Areas{})
 		}
-		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "coco: ") {
-			t.Errorf("%s: %v, want %q", c.text, err, c.want)
-		}
+		named(t, c.text, err, "coco: ", c.want)
 	}
 }
 
@@ -101,21 +89,18 @@ func FuzzResults(f *testing.F) {
 	campaign.Fuzz(f, seeds, func(t *testing.T, raw []byte) {
 		r, err := decodeResults(raw, "found.json")
 		if err != nil {
-			if strings.Contains(err.Error(), "\n") {
-				t.Errorf("error %q", err)
-			}
+			named(t, "fuzz", err)
 			return
 		}
 		for _, masks := range []bool{false, true} {
 			numbers, err := Evaluate(d, r, masks, Areas{})
-			if err != nil && strings.Contains(err.Error(), "\n") {
-				t.Errorf("error %q", err)
+			if err != nil {
+				named(t, "fuzz", err)
+				continue
 			}
-			if err == nil {
-				for i, v := range numbers {
-					if !(v >= 0 && v <= 1 || v == -1) {
-						t.Errorf("%s is %g", StatNames[i], v)
-					}
+			for i, v := range numbers {
+				if !(v >= 0 && v <= 1 || v == -1) {
+					t.Errorf("%s is %g", StatNames[i], v)
 				}
 			}
 		}
@@ -134,9 +119,8 @@ func TestUnionAndIoUAreThoseOfThePixels(t *testing.T) {
 		return mask
 	}
 	for _, size := range [][2]int{{7, 5}, {3, 7}} {
-		if got := maskIoU(RLE{3, 5, []uint32{0, 15}}, RLE{size[0], size[1], []uint32{0, 15}}, false); got != -1 {
-			t.Errorf("masks of 3×5 and %v pixels: %g, want -1", size, got)
-		}
+		got := maskIoU(RLE{3, 5, []uint32{0, 15}}, RLE{size[0], size[1], []uint32{0, 15}}, false)
+		equal(t, "IoU of masks of two sizes", got, -1)
 	}
 	for range 2000 {
 		a, b := draw(), draw()
@@ -149,12 +133,8 @@ func TestUnionAndIoUAreThoseOfThePixels(t *testing.T) {
 				either++
 			}
 		}
-		union, err := unite(a, b)
-		if err != nil || !slices.Equal(union.Decode(), x) {
-			t.Fatalf("union of %v and %v: %v (%v)", a.Counts, b.Counts, union.Counts, err)
-		}
-		if got, want := maskIoU(a, b, false), float64(both)/float64(max(1, either)); got != want {
-			t.Fatalf("IoU of %v and %v: %g, want %g", a.Counts, b.Counts, got, want)
-		}
+		name := fmt.Sprint(a.Counts, " and ", b.Counts)
+		equal(t, name, gomlxtest.Must(unite(a, b))(t).Decode(), x)
+		equal(t, name, maskIoU(a, b, false), float64(both)/float64(max(1, either)))
 	}
 }

@@ -19,21 +19,26 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
+// equal tests that a value is the one that is wanted.
+func equal[T any](t testing.TB, name string, got, want T) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s: %+v, want %+v", name, got, want)
+	}
+}
+
 func TestScenesAreWrittenAndRead(t *testing.T) {
 	for _, most := range []int{0, 1} {
 		g, dir := gomlxtest.Must(Generated{Count: 5, Height: 37, Width: 59, Seed: 4, Most: most}.Set())(t), t.TempDir()
 		instances := filepath.Join(dir, "annotations", "instances.json")
 		gomlxtest.NoError(t, Write(filepath.Join(dir, "images"), instances, g))
 		f := gomlxtest.Must(Open(filepath.Join(dir, "images"), instances, nil))(t)
-		if f.Len != g.Len || !reflect.DeepEqual(f.Categories, g.Categories) {
-			t.Errorf("%d scenes of %v", f.Len, f.Categories)
-		}
+		equal(t, "scenes", f.Len, g.Len)
+		equal(t, "categories", f.Categories, g.Categories)
 		for i := range g.Len {
 			s := gomlxtest.Must(f.At(i))(t)
 			want := gomlxtest.Must(g.At(i))(t)
-			if !reflect.DeepEqual(s, want) {
-				t.Errorf("scene %d is %+v, want %+v", i, s.Objects, want.Objects)
-			}
+			equal(t, fmt.Sprint("scene ", i), s, want)
 			if most != 1 {
 				continue
 			}
@@ -78,15 +83,12 @@ func TestBrokenPolygonsAreLeftOutAndCrowdsAreNotTrainedOn(t *testing.T) {
 		{Class: 0, Box: coco.Box{1, 1, 2, 3}},
 		{Class: 0, Box: coco.Box{1, 0, 1, 2}, Mask: coco.RLE{Height: 5, Width: 7, Counts: []uint32{5, 2, 28}}, Crowd: true},
 	}
-	if !reflect.DeepEqual(s.Objects, want) {
-		t.Errorf("objects %+v, want %+v", s.Objects, want)
-	}
+	equal(t, "objects", s.Objects, want)
 	if s, err := f.At(1); err != nil || s.ImageID != 2 || s.Rows != 5 || s.Cols != 7 || len(s.Objects) != 0 {
 		t.Errorf("the image without a size and objects is %+v, %v", s, err)
 	}
-	if s := (Jitter{Height: 5, Width: 7, Low: 1, High: 1}).Apply(s, 1, 2, 3); len(s.Objects) != 2 {
-		t.Errorf("the crowd is trained on: %+v", s.Objects)
-	}
+	trained := Jitter{Height: 5, Width: 7, Low: 1, High: 1}.Apply(s, 1, 2, 3)
+	equal(t, "objects but the crowd", len(trained.Objects), 2)
 }
 
 func TestUnreadableFoldersAreRefusedByName(t *testing.T) {
@@ -131,9 +133,7 @@ func TestAFolderWarnsOnceOfClippedGrey(t *testing.T) {
 			}
 		}
 	}
-	if want := data.ClippedGrey + " dataset=instances.json image=b.png\n"; log.String() != want {
-		t.Errorf("%q, want %q", log.String(), want)
-	}
+	equal(t, "log", log.String(), data.ClippedGrey+" dataset=instances.json image=b.png\n")
 }
 
 func TestFolder_SplitsIntoTwoWithoutAnImageInBoth(t *testing.T) {
@@ -141,9 +141,7 @@ func TestFolder_SplitsIntoTwoWithoutAnImageInBoth(t *testing.T) {
 	instances := filepath.Join(dir, "instances.json")
 	gomlxtest.NoError(t, Write(dir, instances, gomlxtest.Must(Generated{Count: 11, Height: 32, Width: 37}.Set())(t)))
 	training, validation := gomlxtest.Must(Open(dir, instances, nil))(t).Split(0.3)
-	if training.Len != 8 || validation.Len != 3 {
-		t.Fatalf("%d training and %d validation images of 11, want 8 and 3", training.Len, validation.Len)
-	}
+	equal(t, "training and validation images", [2]int{training.Len, validation.Len}, [2]int{8, 3})
 	in := map[int64]bool{}
 	for _, part := range []*Set{training, validation} {
 		objects := 0
@@ -152,12 +150,8 @@ func TestFolder_SplitsIntoTwoWithoutAnImageInBoth(t *testing.T) {
 			in[scene.ImageID] = true
 			objects += len(scene.Objects)
 		}
-		if len(part.folder.dataset.Images) != part.Len || len(part.folder.dataset.Annotations) != objects {
-			t.Errorf("%d images and %d annotations of %d scenes with %d objects", len(part.folder.dataset.Images),
-				len(part.folder.dataset.Annotations), part.Len, objects)
-		}
+		equal(t, "images and annotations", [2]int{len(part.folder.dataset.Images), len(part.folder.dataset.Annotations)},
+			[2]int{part.Len, objects})
 	}
-	if len(in) != 11 {
-		t.Errorf("%d images in the two parts, want 11", len(in))
-	}
+	equal(t, "images in the two parts", len(in), 11)
 }

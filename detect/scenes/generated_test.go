@@ -4,7 +4,6 @@ package scenes
 
 import (
 	"math"
-	"reflect"
 	"slices"
 	"testing"
 
@@ -22,9 +21,8 @@ func TestGenerated_IsAFunctionOfSeedAndIndex(t *testing.T) {
 	more, seed := g, g
 	more.Count, seed.Seed = 9000, 6
 	scene := at(t, g, 7)
-	if !reflect.DeepEqual(scene, at(t, g, 7)) || !reflect.DeepEqual(scene, at(t, more, 7)) {
-		t.Error("a scene is not the same twice, or depends on how many there are")
-	}
+	equal(t, "the same again", at(t, g, 7), scene)
+	equal(t, "the same among more", at(t, more, 7), scene)
 	if slices.Equal(scene.Image.Pixels, at(t, seed, 7).Image.Pixels) ||
 		slices.Equal(scene.Image.Pixels, at(t, g, 8).Image.Pixels) {
 		t.Error("scenes of other seeds or indices are the same")
@@ -147,9 +145,7 @@ func TestAThirdOfEveryShapeIsVisibleAndItsMaskAsLarge(t *testing.T) {
 			rim += 2 * (o.Box[2] + o.Box[3])
 		}
 	}
-	if !(math.Abs(growth) <= 0.03*rim) {
-		t.Errorf("masks are %g pixels larger than what is seen, around rims of %g", growth, rim)
-	}
+	gomlxtest.NearAbs(t, "pixels of masks beyond what is seen", []float64{growth}, []float64{0}, 0.03*rim)
 	if hidden < 20 {
 		t.Errorf("%d shapes lie under others", hidden)
 	}

@@ -4,7 +4,6 @@ package scenes
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"testing"
 
@@ -35,10 +34,7 @@ func TestAViewIsThatOfDetectron2(t *testing.T) {
 		{Jitter{Height: 30, Width: 20}, 10, 10, 3, 0.4, view{rows: 60, cols: 60, top: 12, left: 16}}, // range 30, 40
 		{Jitter{Height: 8, Width: 8}, 1, 100, 0.1, 0, view{rows: 1, cols: 1}},
 	} {
-		if got := c.jitter.view(c.height, c.width, false, c.scale, c.place); got != c.want {
-			t.Errorf("%d×%d by %g at %g in %d×%d: %+v, want %+v", c.height, c.width, c.scale, c.place, c.jitter.Height,
-				c.jitter.Width, got, c.want)
-		}
+		equal(t, fmt.Sprintf("%+v", c), c.jitter.view(c.height, c.width, false, c.scale, c.place), c.want)
 	}
 }
 
@@ -46,9 +42,8 @@ func TestJitter_IsAFunctionOfSeedEpochAndIndex(t *testing.T) {
 	s := at(t, Generated{Count: 3, Height: 40, Width: 53, Seed: 1}, 2)
 	j := Jitter{Height: 47, Width: 61, Low: 0.1, High: 2, Flip: 0.5}
 	before, first := *s, j.Apply(s, 5, 6, 7)
-	if !reflect.DeepEqual(first, j.Apply(s, 5, 6, 7)) || !reflect.DeepEqual(*s, before) {
-		t.Error("the same call gives something else")
-	}
+	equal(t, "the same call", j.Apply(s, 5, 6, 7), first)
+	equal(t, "the scene afterwards", *s, before)
 	for _, other := range []*Scene{j.Apply(s, 4, 6, 7), j.Apply(s, 5, 5, 7), j.Apply(s, 5, 6, 6)} {
 		if slices.Equal(first.Image.Pixels, other.Image.Pixels) {
 			t.Error("another call gives the same")
@@ -72,9 +67,7 @@ func TestImagesMoveWithTheirObjects(t *testing.T) {
 	j := Jitter{Height: 43, Width: 61}
 	for _, flip := range []bool{false, true} {
 		got := j.apply(s, view{flip: flip, rows: 40, cols: 53})
-		if got.Rows != 40 || got.Cols != 53 || len(got.Objects) != len(s.Objects) {
-			t.Fatalf("%d×%d with %d objects", got.Rows, got.Cols, len(got.Objects))
-		}
+		equal(t, "sides and objects", [3]int{got.Rows, got.Cols, len(got.Objects)}, [3]int{40, 53, len(s.Objects)})
 		source := func(x int) int {
 			if flip {
 				return 52 - x
@@ -108,9 +101,7 @@ func TestImagesMoveWithTheirObjects(t *testing.T) {
 	got := j.apply(s, v)
 	for y := range 43 {
 		at := 3 * ((y+21)*106 + 33)
-		if !slices.Equal(got.Image.Pixels[3*y*61:3*(y+1)*61], whole.Pixels[at:at+3*61]) {
-			t.Fatalf("row %d of the enlarged image is another", y)
-		}
+		equal(t, "row of the enlarged image", got.Image.Pixels[3*y*61:3*(y+1)*61], whole.Pixels[at:at+3*61])
 	}
 }
 
@@ -147,9 +138,8 @@ func TestPolygonsMasksAndBoxesMoveAlike(t *testing.T) {
 			}
 		}
 	}
-	if got := j.apply(s, view{rows: 240, cols: 360, top: 165, left: 0}); len(got.Objects) != 0 {
-		t.Errorf("objects above what is seen are kept: %+v", got.Objects)
-	}
+	above := j.apply(s, view{rows: 240, cols: 360, top: 165, left: 0})
+	equal(t, "objects above what is seen", len(above.Objects), 0)
 }
 
 func TestTheBoxOfTheVisiblePartOfPolygons(t *testing.T) {
@@ -183,9 +173,7 @@ func TestTheBoxOfTheVisiblePartOfPolygons(t *testing.T) {
 			11, 12, 13, -4, 13}}, 9, 9, coco.Box{0, 4, 1, 1}},
 		{"around a corner", [][]float64{{6, -2, 12, -2, 12, 6, 10, 6, 10, 1, 6, 1}}, 9, 9, coco.Box{6, 0, 3, 1}},
 	} {
-		if got := seenBox(c.parts, c.rows, c.cols); got != c.want {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
-		}
+		equal(t, c.name, seenBox(c.parts, c.rows, c.cols), c.want)
 	}
 }
 
