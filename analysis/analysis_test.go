@@ -5,10 +5,12 @@ package analysis
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -49,6 +51,20 @@ func trained(t *testing.T, position string, seed int64, change func(*finetune.Re
 	gomlxtest.NoError(t, err)
 	m.Finalize()
 	return run.Dir
+}
+
+// equal tests that a value is the one that is wanted.
+func equal[T any](t testing.TB, name string, got, want T) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s: %+v, want %+v", name, got, want)
+	}
+}
+
+// near tests that a number is the one that is wanted within a tolerance.
+func near(t testing.TB, name string, got, want, tolerance float64) {
+	t.Helper()
+	gomlxtest.NearAbs(t, name, []float64{got}, []float64{want}, tolerance)
 }
 
 func rowsOf(rows []Row, figure, model string) (of []Row) {
@@ -114,13 +130,11 @@ func TestComparison_EveryAnalysisMeasuresEveryModelOrGivesTheReason(t *testing.T
 		if r.Measure == "retained accuracy, %" && r.Model != "learned" { // two models have that name
 			whole := value(t, found, r.Analysis, r.Model, "top-1 accuracy, %", "original images")
 			left := value(t, found, r.Analysis, r.Model, "top-1 accuracy, %", r.At)
-			gomlxtest.NearAbs(t, r.Model+r.At, []float64{float64(r.Value)}, []float64{100 * left / whole}, 1e-9)
+			near(t, r.Model+r.At, float64(r.Value), 100*left/whole, 1e-9)
 		}
 	}
 	// Both seeds of a column would have the same probe without positions, so only the first has it.
-	if n := len(rowsOf(found, "probe", "learned")); n != 1+6+6 {
-		t.Errorf("%d rows of the probe of two seeds, want 13", n)
-	}
+	equal(t, "rows of the probe of two seeds", len(rowsOf(found, "probe", "learned")), 1+6+6)
 	for name, want := range map[string]int{"none": 0, "learned": 8, "wepe": 4} { // all but the first are compared with it
 		compared := 0
 		for _, r := range rowsOf(found, "masks", name) {
@@ -128,16 +142,12 @@ func TestComparison_EveryAnalysisMeasuresEveryModelOrGivesTheReason(t *testing.T
 				compared++
 			}
 		}
-		if compared != want {
-			t.Errorf("masks of %s: %d measures are compared with the first model's", name, compared)
-		}
+		equal(t, "measures compared with the first model's masks", compared, want)
 	}
 	// A bag of patches has no positions to lose, and the training size is the same size.
 	const top1 = "top-1 accuracy, %"
-	if a, b := value(t, found, "shuffle", "none", top1, "original images"),
-		value(t, found, "shuffle", "none", top1, "patches shuffled"); a != b {
-		t.Errorf("without positions %g %% of whole pictures and %g %% of shuffled ones", a, b)
-	}
+	equal(t, "without positions", value(t, found, "shuffle", "none", top1, "patches shuffled"),
+		value(t, found, "shuffle", "none", top1, "original images"))
 	for _, m := range models[:5] {
 		if a, b := value(t, found, "occlusion", m.Name, top1, "original images"),
 			value(t, found, "resolution", m.Name, top1, "1 × 1 training size, 12x20"); a != b || a == 100 || a == 0 {
@@ -150,9 +160,7 @@ func TestComparison_EveryAnalysisMeasuresEveryModelOrGivesTheReason(t *testing.T
 			t.Errorf("%s: columns %v", section.Title, columns)
 		}
 	}
-	if err := page.HTML(io.Discard); err != nil {
-		t.Error(err)
-	}
+	gomlxtest.NoError(t, page.HTML(io.Discard))
 	path := filepath.Join(t.TempDir(), "rows.jsonl")
 	gomlxtest.NoError(t, Write(path, found))
 	read, err := Read(path)
@@ -177,16 +185,11 @@ func TestTable_HasMeansRangesAndUndefinedValues(t *testing.T) {
 	table := Table(rows, "decay")
 	want := [][]string{{"n", "", "3.00 (2.00 … 4.00), 1 undefined", "0.500"}, {"ρ", "", "undefined", "–"},
 		{"m", "", "–", "1234"}}
-	if !slices.EqualFunc(table.Rows, want, slices.Equal[[]string]) || len(table.Notes) != 1 {
-		t.Errorf("%q, notes %q", table.Rows, table.Notes)
-	}
-	if !slices.Equal(table.Header, []string{"", "", "a", "b"}) || table.TextColumns != 2 {
-		t.Errorf("columns %q, %d of text", table.Header, table.TextColumns)
-	}
+	equal(t, "rows", table.Rows, want)
+	equal(t, "notes and columns of text", [2]int{len(table.Notes), table.TextColumns}, [2]int{1, 2})
+	equal(t, "columns", table.Header, []string{"", "", "a", "b"})
 	for v, want := range map[float64]string{0: "0", 99.94: "99.9", 0.01: "0.010", 0.00123: "0.0012", -12.34: "-12.3"} {
-		if got := number(v); got != want {
-			t.Errorf("%g is %q, want %q", v, got, want)
-		}
+		equal(t, fmt.Sprint(v), number(v), want)
 	}
 }
 
@@ -198,9 +201,8 @@ func TestChoose_NamesAndGroups(t *testing.T) {
 		}
 	}
 	for _, c := range []Comparison{{Models: []Model{{}}}, {Analyses: All}} {
-		if _, _, err := c.Run(t.Context()); err == nil {
-			t.Errorf("%d models, %d analyses: no error", len(c.Models), len(c.Analyses))
-		}
+		_, _, err := c.Run(t.Context())
+		equal(t, "a comparison of nothing", err == nil, false)
 	}
 }
 

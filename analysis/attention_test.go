@@ -121,16 +121,14 @@ func TestAttention_RowsAreMeansOverPatchesOfAllImages(t *testing.T) {
 				layer := fmt.Sprintf("layer %d", l+1)
 				gomlxtest.NearAbs(t, layer, []float64{got("entropy", "entropy, nats", layer),
 					got("distance", "attention distance, patches", layer)}, means[:2], 1e-5)
-				gomlxtest.NearAbs(t, layer, []float64{got("range", "effective range, patches", layer)}, means[2:], 1e-5)
-				if len(heads) != 3*c.Heads {
-					t.Fatalf("%d heads of images, want %d", len(heads), 3*c.Heads)
-				}
+				near(t, layer, got("range", "effective range, patches", layer), means[2], 1e-5)
+				equal(t, "heads of images", len(heads), 3*c.Heads)
 				if l > 0 {
 					continue
 				}
 				for k, d := range rings.Distances {
 					at := fmt.Sprintf("%s at %.3g", layer, d)
-					gomlxtest.NearAbs(t, at, []float64{got("distance", "weight by distance", at)}, weights[k:k+1], 1e-6)
+					near(t, at, got("distance", "weight by distance", at), weights[k], 1e-6)
 				}
 				centre := c.Rows()/2*c.Cols() + c.Cols()/2 // of the first image, with the class token in the sums
 				fromCentre, away := make([]float64, c.Rows()*c.Cols()), make([]float64, c.Rows()*c.Cols())
@@ -186,15 +184,14 @@ func TestAttention_RowsOfFeaturesAreOfThePatchesOfEachModel(t *testing.T) {
 		_, r2 := numeric.NearestR2(patches, [][]float64{row, col}, 5)
 		embedded, _ := embed(patches, 240, 0)
 		got := func(measure string) float64 { return value(t, rows, "tsne", string("ab"[m]), measure, "") }
-		gomlxtest.NearAbs(t, "t-SNE", []float64{got("R² of row and column, 5 nearest neighbours"),
-			got("silhouette by quadrant, features")},
-			[]float64{r2, stat.Mean(numeric.Silhouettes(patches, quadrants), nil)}, 1e-6)
-		gomlxtest.NearAbs(t, "embedded", []float64{got("silhouette by quadrant, t-SNE")},
-			[]float64{stat.Mean(numeric.Silhouettes(embedded, quadrants), nil)}, 0.05) // float32 noise grows in the descent
+		near(t, "neighbours", got("R² of row and column, 5 nearest neighbours"), r2, 1e-6)
+		silhouette := func(points []float64) float64 { return stat.Mean(numeric.Silhouettes(points, quadrants), nil) }
+		near(t, "features", got("silhouette by quadrant, features"), silhouette(patches), 1e-6)
+		near(t, "embedded", got("silhouette by quadrant, t-SNE"), silhouette(embedded), 0.05) // float32 noise grows
 	}
 	for l := range 2 {
-		gomlxtest.NearAbs(t, "CKA", []float64{value(t, rows, "cka", "b", "unbiased linear CKA with the first model",
-			fmt.Sprintf("layer %d", l+1))}, []float64{unbiasedCKA(pooled[l][0], pooled[l][1], 37)}, 1e-4)
+		near(t, "CKA", value(t, rows, "cka", "b", "unbiased linear CKA with the first model", fmt.Sprint("layer ", l+1)),
+			unbiasedCKA(pooled[l][0], pooled[l][1], 37), 1e-4)
 	}
 }
 
@@ -208,8 +205,7 @@ func TestCKA_ComparesLayersWithTheFirstModel(t *testing.T) {
 	if got := rowsOf(rows, "cka", "deep"); len(got) != 1 || got[0].At != "layer 1" || got[0].Value > 0.9999 {
 		t.Errorf("%+v, want layer 1 alone, and unlike", got)
 	}
-	gomlxtest.NearAbs(t, "like itself", []float64{value(t, rows, "cka", "flat", "unbiased linear CKA with the first model",
-		"layer 1")}, []float64{1}, 1e-6)
+	near(t, "like itself", value(t, rows, "cka", "flat", "unbiased linear CKA with the first model", "layer 1"), 1, 1e-6)
 	rows = asked(t, "cka", testImages(23), Model{Name: "m", Path: flat}, Model{Name: "m", Path: deep})
 	if got := rowsOf(rows, "cka", "m"); len(got) != 1 || got[0].Value > 0.9999 {
 		t.Errorf("%+v of two seeds", got)
@@ -223,9 +219,7 @@ func TestCKA_ComparesLayersWithTheFirstModel(t *testing.T) {
 		if got := rowsOf(rows, "cka", name); len(got) != 1 || got[0].Note == "" {
 			t.Errorf("%+v without the first model", got)
 		}
-		if got := rowsOf(rows, "masks", name); len(got) != 8 { // mean and deviation of four measures
-			t.Errorf("%+v without the first model", got)
-		}
+		equal(t, "mean and deviation of four measures", len(rowsOf(rows, "masks", name)), 8)
 	}
 }
 
@@ -249,16 +243,12 @@ func TestImages_AreSpreadOverTheDatasetAndCounted(t *testing.T) {
 		if !other {
 			count = 256
 		}
-		if row.Count != count {
-			t.Errorf("%s says %d images, want %d", row.Analysis, row.Count, count)
-		}
+		equal(t, "images of "+row.Analysis, row.Count, count)
 		if row.Analysis != "separation" {
-			gomlxtest.NearAbs(t, row.Measure, []float64{float64(row.Value)}, []float64{float64(want[i].Value)}, 1e-6)
+			near(t, row.Measure, float64(row.Value), float64(want[i].Value), 1e-6)
 		}
 	}
-	if got := testFirst([]int{2, 3, 5, 7, 11, 13, 17}, 2); !slices.Equal(got, []int{2, 7, 3, 5, 11, 13, 17}) {
-		t.Errorf("images are in the order %v", got)
-	}
+	equal(t, "order of images", testFirst([]int{2, 3, 5, 7, 11, 13, 17}, 2), []int{2, 7, 3, 5, 11, 13, 17})
 }
 
 // The overlap of the rollout's largest pixels with the masks of all images but two, which have no object. A mask of
@@ -304,8 +294,7 @@ func TestMasks_RowsAreOfTheThresholdsOfTheirNames(t *testing.T) {
 				add("point-biserial correlation", stat.Correlation(indicator(object), pixels, nil))
 			}
 		}
-		gomlxtest.NearAbs(t, "contrast", []float64{value(t, rows, "rollout", model.Name,
-			"coefficient of variation of the map", "")}, []float64{contrast}, 1e-6)
+		near(t, "contrast", value(t, rows, "rollout", model.Name, "coefficient of variation of the map", ""), contrast, 1e-6)
 	}
 	for name, of := range all {
 		statistic, p := pairedT(of[1], of[0])
@@ -323,8 +312,7 @@ func TestMasks_RowsAreOfTheThresholdsOfTheirNames(t *testing.T) {
 			gomlxtest.NearAbs(t, model+": "+name, []float64{value(t, rows, "masks", model, name, "mean"),
 				value(t, rows, "masks", model, name, "standard deviation")}, []float64{mean, deviation}, 1e-6)
 		}
-		gomlxtest.NearAbs(t, name, []float64{value(t, rows, "masks", "b", name,
-			"p of the paired t-test against the first model")}, []float64{p}, 1e-4)
+		near(t, name, value(t, rows, "masks", "b", name, "p of the paired t-test against the first model"), p, 1e-4)
 	}
 }
 
@@ -351,12 +339,9 @@ func TestSeparation_IsOfTheStrongestPatchesAndTheErrorOfEachImage(t *testing.T) 
 				}
 			}
 			logits := values[1][i*c.Classes : (i+1)*c.Classes]
-			missed := 1.0
-			if slices.Index(logits, slices.Max(logits)) == int(images.Labels[i]) {
-				missed = 0
-			}
 			separations = append(separations, grid{Rows: 3, Cols: 5}.separation(strongestPatches(attended, 5)))
-			wrong = append(wrong, missed)
+			missed := slices.Index(logits, slices.Max(logits)) != int(images.Labels[i])
+			wrong = append(wrong, map[bool]float64{true: 1}[missed])
 		}
 		rows := asked(t, "separation", images, Model{Name: "m", Path: path})
 		counted, failed, few := 0.0, 0.0, 0
@@ -378,8 +363,8 @@ func TestSeparation_IsOfTheStrongestPatchesAndTheErrorOfEachImage(t *testing.T) 
 		gomlxtest.NearAbs(t, pool, []float64{counted, failed, got("mean separation, patches"),
 			got("correlation of separation and error, images")}, []float64{n, stat.Mean(wrong, nil) * n,
 			stat.Mean(separations, nil), stat.Correlation(separations, wrong, nil)}, 1e-9)
-		gomlxtest.NearAbs(t, pool, []float64{got("correlation of separation and error rate, bins of at least 10 images")},
-			[]float64{stat.Correlation(centres, rates, nil)}, 0.02) // the bounds of bins are rounded
+		near(t, pool, got("correlation of separation and error rate, bins of at least 10 images"),
+			stat.Correlation(centres, rates, nil), 0.02) // the bounds of bins are rounded
 		if few == 0 || len(rates) < 3 {
 			t.Errorf("%d bins, and %d of few images", len(rates), few)
 		}
@@ -400,10 +385,8 @@ func TestPredicts_NeedsTheClassesOfTheModel(t *testing.T) {
 		permuted.Labels[i] = (label + 1) % 3
 	}
 	model := Model{Name: "m", Path: trained(t, "learned", 1, nil)}
-	want := asked(t, "separation,shuffle", images, model)
-	if got := asked(t, "separation,shuffle", permuted, model); fmt.Sprint(got) != fmt.Sprint(want) { // NaN is printed
-		t.Errorf("got %v, want %v", got, want)
-	}
+	of := func(set *data.InMemory) string { return fmt.Sprint(asked(t, "separation,shuffle", set, model)) } // with NaN
+	equal(t, "of permuted classes", of(permuted), of(images))
 	for _, classes := range []string{"a b x", "a"} {
 		images.Classes = strings.Fields(classes)
 		for i := range images.Labels {
@@ -437,10 +420,8 @@ func TestSubject_NumberOfImagesFollowsFromTheSizeOfTheModel(t *testing.T) {
 		s := &subject{model: &finetune.Model{Recipe: finetune.Recipe{Model: config}},
 			Images: &data.InMemory{Info: data.Info{Labels: make([]int32, c.images)}},
 			grid:   grid{Rows: config.Rows(), Cols: config.Cols(), Prefix: config.Prefix()}}
-		got := [4]int{s.batch(c.images), s.attendedImages(), s.probedImages(), s.separatedImages()}
-		if want := [4]int{c.batch, c.attended, c.probed, c.separation}; got != want {
-			t.Errorf("%s: %v, want %v", name, got, want)
-		}
+		equal(t, name, [4]int{s.batch(c.images), s.attendedImages(), s.probedImages(), s.separatedImages()},
+			[4]int{c.batch, c.attended, c.probed, c.separation})
 	}
 }
 
@@ -475,9 +456,7 @@ func TestComparison_FewestImagesAndPatches(t *testing.T) {
 		if c.model == one {
 			for figure, measure := range map[string]string{"entropy": "entropy, nats", "range": "effective range, patches",
 				"distance": "attention distance, patches"} {
-				if got := value(t, rows, figure, "m", measure, "layer 2"); got != 0 {
-					t.Errorf("%s of one patch: %g", figure, got)
-				}
+				equal(t, figure+" of one patch", value(t, rows, figure, "m", measure, "layer 2"), 0)
 			}
 		}
 	}
@@ -488,9 +467,8 @@ func TestModel_ImportOptionsAreThoseOfFilesWithoutMetadata(t *testing.T) {
 	fixtures.Each(t, func(t *testing.T) {
 		google := Model{Name: "google", Path: fixtures.Dir(t, "jax_vit_npz")}
 		comparison := &Comparison{Backend: gomlxtest.Backend(), Images: Same(testImages(2), nil)}
-		if _, err := comparison.open(t.Context(), google); err == nil {
-			t.Error("a grid that no file says is opened")
-		}
+		_, err := comparison.open(t.Context(), google)
+		equal(t, "a grid that no file says is opened", err == nil, false)
 		google.Import = checkpoints.Hints{AssumeSquare: true}
 		rows := asked(t, "resolution,entropy", testImages(2), google)
 		if r := rowsOf(rows, "entropy", "google"); len(r) == 0 || r[0].Measure == "" ||

@@ -25,7 +25,7 @@ func TestDepth_InputsOfOneColourHaveThePositionsOfTheTable(t *testing.T) {
 	want := explained(places, tableOf(t, dir), 15)
 	rows := asked(t, "depth", images, Model{Name: "a", Path: dir})
 	got := func(measure, at string) float64 { return value(t, rows, "depth", "a", measure, at) }
-	gomlxtest.NearAbs(t, "R²", []float64{got("R² of row and column, linear", "input")}, []float64{want}, 1e-5)
+	near(t, "R²", got("R² of row and column, linear", "input"), want, 1e-5)
 	const share = "attention variance due to position, %"
 	gomlxtest.NearAbs(t, share, []float64{got(share, "layer 1"), got(share, "layer 2")}, []float64{100, 100}, 1e-3)
 }
@@ -59,9 +59,7 @@ func TestReadout_HasTheR2OfSignalAndNoise(t *testing.T) {
 	for image := range 4 {
 		constant.add(image, make([]float32, g.patches()*width))
 	}
-	if got := constant.r2(); !math.IsNaN(got) {
-		t.Errorf("R² %g of tokens that are all zero", got)
-	}
+	equal(t, "no R² of tokens that are all zero", math.IsNaN(constant.r2()), true)
 }
 
 // Two images, two pairs: head 1 has [1, 3] and [3, 5], between 2·(1+1) of 8; head 2 [2, 2] and [4, 4], between 0 of 4.
@@ -70,9 +68,7 @@ func TestMeanShare_IsOfTheVarianceInEachHead(t *testing.T) {
 	m.add([]float32{1, 3, 2, 2})
 	m.add([]float32{3, 5, 4, 4})
 	gomlxtest.NearAbs(t, "share", []float64{m.share()}, []float64{4.0 / 12}, 1e-12)
-	equal := newMeanShare(1, 3)
-	equal.add([]float32{0.2, 0.2, 0.2, 0.2, 0.2, 0.2})
-	if got := equal.share(); !math.IsNaN(got) {
-		t.Errorf("share %g of weights that are all equal", got)
-	}
+	constant := newMeanShare(1, 3)
+	constant.add([]float32{0.2, 0.2, 0.2, 0.2, 0.2, 0.2})
+	equal(t, "no share of weights that are all equal", math.IsNaN(constant.share()), true)
 }

@@ -36,8 +36,7 @@ func TestPositions_MeasuresAreOfTheTableInTheFiles(t *testing.T) {
 	p := gomlxtest.Must(numeric.PCA(table, patches, 12))(t)
 	rows := asked(t, "similarity,directions,decay", testImages(2), Model{Name: "a", Path: dir})
 	got := func(analysis, measure, at string) float64 { return value(t, rows, analysis, "a", measure, at) }
-	gomlxtest.NearAbs(t, "norm", []float64{got("directions", "norm, root mean square", "")},
-		[]float64{floats.Norm(table, 2) / math.Sqrt(patches)}, 1e-6)
+	near(t, "norm", got("directions", "norm, root mean square", ""), floats.Norm(table, 2)/math.Sqrt(patches), 1e-6)
 	sum, holding := 0.0, map[string]float64{}
 	for k, part := range p.Share {
 		for at, share := range map[string]float64{"90 %": 0.9, "99 %": 0.99} {
@@ -47,12 +46,11 @@ func TestPositions_MeasuresAreOfTheTableInTheFiles(t *testing.T) {
 		}
 		if sum += part; k < 3 {
 			at := fmt.Sprintf("first %d", k+1)
-			gomlxtest.NearAbs(t, at, []float64{got("similarity", "variance explained by principal components", at)},
-				[]float64{sum}, 1e-5)
+			near(t, at, got("similarity", "variance explained by principal components", at), sum, 1e-5)
 		}
 	}
 	for at, want := range holding {
-		gomlxtest.NearAbs(t, at, []float64{got("directions", "principal components that explain", at)}, []float64{want}, 0)
+		equal(t, at, got("directions", "principal components that explain", at), want)
 	}
 	pairs := 0.0
 	for seed := range uint64(20) {
@@ -62,8 +60,7 @@ func TestPositions_MeasuresAreOfTheTableInTheFiles(t *testing.T) {
 		}
 		pairs += decayOf(noisy, grid{Rows: 3, Cols: 5}, decayBins).Pairs / 20
 	}
-	gomlxtest.NearAbs(t, "noisy", []float64{got("decay", "correlation with distance, all pairs", "+ N(0, 1), mean of 20")},
-		[]float64{pairs}, 1e-9)
+	near(t, "noisy", got("decay", "correlation with distance, all pairs", "+ N(0, 1), mean of 20"), pairs, 1e-9)
 }
 
 // A cosine on n equidistant midpoints has variance ½, and is uncorrelated with cosines of other frequencies: the share
@@ -88,11 +85,10 @@ func TestExplained_IsTheShareOfOrthogonalWaves(t *testing.T) {
 		"half-waves up to one":          {points, halfWaves(g, 1), 9. / 25},
 		"noise, more waves than points": {noise, halfWaves(g, 12), 1},
 	} {
-		gomlxtest.NearAbs(t, name, []float64{explained(c.points, c.features, g.patches())}, []float64{c.want}, 1e-9)
+		near(t, name, explained(c.points, c.features, g.patches()), c.want, 1e-9)
 	}
-	if got := explained(make([]float64, 2*g.patches()), one, g.patches()); !math.IsNaN(got) {
-		t.Errorf("equal points: %g, want NaN", got)
-	}
+	none := explained(make([]float64, 2*g.patches()), one, g.patches())
+	equal(t, "no share of equal points", math.IsNaN(none), true)
 }
 
 // sincos2d of width n has a sine and a cosine of row and column for each of n/4 frequencies.
@@ -100,9 +96,7 @@ func TestBases_HaveTheFeaturesOfTheirNames(t *testing.T) {
 	names, features := bases(grid{Rows: 3, Cols: 5})
 	for i, name := range names {
 		want := gomlxtest.Must(strconv.Atoi(regexp.MustCompile(`^\d+|\d+$`).FindString(name)))(t)
-		if len(features[i]) != 15*want {
-			t.Errorf("%s: %d values for 15 patches", name, len(features[i]))
-		}
+		equal(t, name+": values for 15 patches", len(features[i]), 15*want)
 	}
 	// The half cell has half the distances from its corner, so its 2z is the whole cell's z.
 	whole, half := features[0], features[3]
@@ -133,14 +127,11 @@ func TestPositions_ModulationHasASimilarityAndNoProbe(t *testing.T) {
 	}
 	// 12 features of length 2 times matrices of deviation 0.1: 2·0.1·√(2 blocks · 3 matrices · width 12), before training.
 	want := 2 * 0.1 * math.Sqrt(2*3*12)
-	gomlxtest.NearAbs(t, "norm", []float64{value(t, rows, "directions", "fourier-qkv", "norm, root mean square", "")},
-		[]float64{want}, 0.35*want)
+	near(t, "norm", value(t, rows, "directions", "fourier-qkv", "norm, root mean square", ""), want, 0.35*want)
 }
 
 // The paper's tables, recomputed in float64 on 14×14 patches, and its coefficients of variation.
-func TestSensitivity_IsThatOfThePapersTables(t *testing.T) {
-	fixtures.Each(t, testSensitivity)
-}
+func TestSensitivity_IsThatOfThePapersTables(t *testing.T) { fixtures.Each(t, testSensitivity) }
 
 func testSensitivity(t *testing.T) {
 	type row struct {
@@ -180,9 +171,7 @@ func testSensitivity(t *testing.T) {
 
 func TestGridOf_PlacesValuesByBothSettings(t *testing.T) {
 	h := gridOf("", []string{"β = 1, γ = 3", "β = 2, γ = 5", "β = 2, γ = 3"}, []float64{7, 11, 13})
-	if got := fmt.Sprint(h.Rows, h.Cols, h.Values); got != "[β = 1 β = 2] [γ = 3 γ = 5] [[7 NaN] [13 11]]" {
-		t.Error(got)
-	}
+	equal(t, "grid", fmt.Sprint(h.Rows, h.Cols, h.Values), "[β = 1 β = 2] [γ = 3 γ = 5] [[7 NaN] [13 11]]")
 }
 
 // The sphere has neither a sum nor a surrogate; a hybrid of the surrogate has its β and γ alone, one over ℘ a span.
@@ -226,8 +215,7 @@ func TestSensitivity_SweepsAreTheSettingsOfTheEncoding(t *testing.T) {
 	s.section = &section{}
 	for _, wrong := range []string{"nosuch.field=1", "wepe_alpha_u=many"} {
 		variants := []study.Variant{{Position: "wepe", Label: "x", Settings: wrong}}
-		if err := s.sweep(study.Preset{Variants: variants}); err == nil {
-			t.Errorf("%s is taken for something that an encoding refuses", wrong)
-		}
+		err := s.sweep(study.Preset{Variants: variants})
+		equal(t, wrong+" is taken for what an encoding refuses", err == nil, false)
 	}
 }

@@ -15,9 +15,7 @@ import (
 )
 
 // The initial weights, the inputs and the losses are from the released script, with its dropout set to 0.
-func TestProbe_LearnsAsTheReleasedScriptDoes(t *testing.T) {
-	fixtures.Each(t, testProbe)
-}
+func TestProbe_LearnsAsTheReleasedScriptDoes(t *testing.T) { fixtures.Each(t, testProbe) }
 
 func testProbe(t *testing.T) {
 	var meta struct {
@@ -71,9 +69,7 @@ func testProbe(t *testing.T) {
 	g := grid{Rows: c.Grid[0], Cols: c.Grid[1]}
 	for i, drawn := range slices.Collect(slices.Chunk(file["probe.pairs"].Data, 3)) {
 		want := g.offset(pair{int(drawn[0]), int(drawn[1]), int(drawn[2])})
-		if want != [2]float64{float64(y[i][0]), float64(y[i][1])} {
-			t.Errorf("pair %v is %v apart, want %v", drawn, want, y[i])
-		}
+		equal(t, fmt.Sprint("pair ", drawn), want, [2]float64{float64(y[i][0]), float64(y[i][1])})
 		e.add(float64(predicted[i][0])-want[0], float64(predicted[i][1])-want[1])
 	}
 	done := e.finished()
@@ -122,13 +118,9 @@ func TestRings_PairsAreBalancedOverDistance(t *testing.T) {
 	}
 	want := 4000 / float64(len(rings.Distances)-1)
 	for _, d := range rings.Distances[1:] {
-		if n := float64(counts[d]); !(math.Abs(n-want) <= 5*math.Sqrt(want)) {
-			t.Errorf("distance %g: %g pairs, want about %g", d, n, want)
-		}
+		near(t, fmt.Sprint("pairs at the distance ", d), float64(counts[d]), want, 5*math.Sqrt(want))
 	}
-	if counts[0] > 0 {
-		t.Error("a pair of one patch with itself")
-	}
+	equal(t, "pairs of one patch with itself", counts[0], 0)
 }
 
 // The content is 1000·image + 10·patch + channel, the vectors are thousandths of 10·patch + channel.
@@ -159,10 +151,7 @@ func TestPairing_HasThePatchesOfItsImagesAndTheVectorsOfItsPositions(t *testing.
 				}
 			}
 			gomlxtest.NearAbs(t, "input", x, want, 1e-3)
-			right, down := at[1]%5-at[0]%5, at[1]/5-at[0]/5
-			if e.targets[i] != [2]float64{float64(right), float64(down)} {
-				t.Errorf("patches %v are %v apart", at, e.targets[i])
-			}
+			equal(t, "offset", e.targets[i], [2]float64{float64(at[1]%5 - at[0]%5), float64(at[1]/5 - at[0]/5)})
 		}
 		if len(e.inputs) != 200 || len(seen) != drawn || seen[first-1] || seen[first+drawn] {
 			t.Errorf("%d examples of images %v, want images 4 to 8", len(e.inputs), seen)

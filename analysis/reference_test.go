@@ -330,9 +330,7 @@ func (r attentionFixture) masks(t *testing.T) {
 	r.near(t, "mask.paired_t_out", tests, "statistics_abs")
 }
 
-func TestDecayAndRollout_EqualTheReleasedScripts(t *testing.T) {
-	fixtures.Each(t, testReleasedScripts)
-}
+func TestDecayAndRollout_EqualTheReleasedScripts(t *testing.T) { fixtures.Each(t, testReleasedScripts) }
 
 func testReleasedScripts(t *testing.T) {
 	type decay struct {

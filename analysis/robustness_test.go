@@ -5,6 +5,7 @@ package analysis
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,9 +30,7 @@ func numbered(images, channels int) *data.InMemory {
 }
 
 // Nearest neighbour, black outside.
-func TestMoved_EqualsTorchvision(t *testing.T) {
-	fixtures.Each(t, testMoved)
-}
+func TestMoved_EqualsTorchvision(t *testing.T) { fixtures.Each(t, testMoved) }
 
 func testMoved(t *testing.T) {
 	var meta struct{ Tolerance map[string]float64 }
@@ -96,17 +95,13 @@ func testMoved(t *testing.T) {
 			t.Errorf("%s: %.3f of the pixels are equal, want %g", name, part, tolerance)
 		}
 	}
-	if len(kinds) != 4 {
-		t.Errorf("the fixture has %v, want four kinds of movements", kinds)
-	}
+	equal(t, "kinds of movements", len(kinds), 4)
 }
 
 func TestDisturbances_ChangePatchesAsNamed(t *testing.T) {
 	for _, channels := range []int{1, 3} {
 		set := numbered(3, channels)
-		if same := moved(set, movement{Scale: 1}, draw.BiLinear); !bytes.Equal(same.Pixels, set.Pixels) {
-			t.Error("a movement by nothing changes pixels")
-		}
+		equal(t, "moved by nothing", moved(set, movement{Scale: 1}, draw.BiLinear).Pixels, set.Pixels)
 		got := shuffled(set, 2, 7)
 		patches := func(s *data.InMemory, i int) (all []string) {
 			for row := 0; row < s.Height; row += 2 {
@@ -121,28 +116,20 @@ func TestDisturbances_ChangePatchesAsNamed(t *testing.T) {
 			before, after := patches(set, i), patches(got, i)
 			slices.Sort(before)
 			slices.Sort(after)
-			if !slices.Equal(before, after) {
-				t.Errorf("shuffled image %d: other patches", i)
-			}
+			equal(t, "patches", after, before)
 		}
-		again, other := shuffled(set, 2, 7), shuffled(set, 2, 8)
-		if bytes.Equal(got.Pixels, set.Pixels) || !bytes.Equal(got.Pixels, again.Pixels) ||
-			bytes.Equal(got.Pixels, other.Pixels) {
-			t.Error("the order does not depend on the seed, or not on it alone")
+		equal(t, "shuffled again", shuffled(set, 2, 7).Pixels, got.Pixels)
+		if bytes.Equal(got.Pixels, set.Pixels) || bytes.Equal(got.Pixels, shuffled(set, 2, 8).Pixels) {
+			t.Error("the order does not depend on the seed")
 		}
 		for i := range set.Pixels {
 			set.Pixels[i] = uint8(50 * (i%channels + 1))
 		}
 		for _, size := range [][2]int{{7, 5}, {4, 3}, {2, 6}, {4, 6}} { // of 4×6
 			got := sized(set, size[0], size[1])
-			if got.Height != size[0] || got.Width != size[1] || data.Check(t.Context(), got, true) != nil {
-				t.Fatalf("%d×%d, %v", got.Height, got.Width, data.Check(t.Context(), got, true))
-			}
-			for i, v := range got.Pixels {
-				if v != uint8(50*(i%channels+1)) {
-					t.Fatalf("value %d at %d", v, i)
-				}
-			}
+			gomlxtest.NoError(t, data.Check(t.Context(), got, true))
+			equal(t, "size", [2]int{got.Height, got.Width}, size)
+			equal(t, "pixels", got.Pixels, slices.Repeat(set.Pixels[:channels], 3*size[0]*size[1]))
 		}
 	}
 	set := numbered(5, 3)
@@ -176,9 +163,7 @@ func TestMoved_UncoveredPixelsHaveTheMeanColour(t *testing.T) {
 	for m, at := range map[movement]int{{Scale: 1, Shift: [2]float64{0.5, 0}}: 3*width + 2, {Scale: 0.5}: 9} {
 		got := moved(set, m, draw.BiLinear)
 		for i := range 2 {
-			if pixel := [3]uint8(got.Row(i)[3*at:]); pixel != [3]uint8{60, 80, 5} {
-				t.Errorf("%+v: image %d has %v where nothing is, want the mean 60, 80, 5", m, i, pixel)
-			}
+			equal(t, fmt.Sprintf("where nothing is after %+v", m), [3]uint8(got.Row(i)[3*at:]), [3]uint8{60, 80, 5})
 		}
 	}
 }
@@ -204,14 +189,10 @@ func TestResolution_OtherSizesHaveTheirOwnImages(t *testing.T) {
 		m := gomlxtest.Must(finetune.OpenOptions{Size: size}.Open(gomlxtest.Backend(), path))(t)
 		want := 100 * float64(gomlxtest.Must(m.Evaluate(images(m)))(t).Top1)
 		for _, model := range []string{"a", "other"} {
-			if got := value(t, rows, "resolution", model, "top-1 accuracy, %", at); got != want {
-				t.Errorf("%s, %s: %g, want %g", model, at, got, want)
-			}
+			equal(t, model+" at "+at, value(t, rows, "resolution", model, "top-1 accuracy, %", at), want)
 		}
 	}
 	for _, r := range rows {
-		if want := map[bool]int{true: 7, false: 11}[strings.Contains(r.At, ", 24x")]; r.Count != want {
-			t.Errorf("%s: %d images, want %d", r.At, r.Count, want)
-		}
+		equal(t, "images of "+r.At, r.Count, map[bool]int{true: 7, false: 11}[strings.Contains(r.At, ", 24x")])
 	}
 }

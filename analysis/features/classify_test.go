@@ -85,20 +85,19 @@ func TestTable_ClassifierRefusals(t *testing.T) {
 			}
 		}
 	}
+	set := func(at int, v float64) func(*Table) { return func(made *Table) { made.Values[at] = float32(v) } }
 	for name, c := range map[string]struct {
 		table        *Table
 		k            int
 		temperature  float64
 		probe, votes bool // is refused
 	}{
-		"one class":      {table(5, 1, 0, false), 1, 0.07, true, true},
-		"an image alone": {change(5, 5, false, func(made *Table) { made.Images[3].Class = "" }), 1, 0.07, true, true},
-		"no test":        {change(20, 2, true, all(trainPart)), 1, 0.07, true, true},
-		"no training":    {change(20, 2, true, all(testPart)), 1, 0.07, true, true},
-		"NaN": {change(31, 3, false, func(made *Table) { made.Values[5] = float32(math.NaN()) }), 1, 0.07, true,
-			true},
-		"-Inf": {change(31, 3, false, func(made *Table) { made.Values[8] = float32(math.Inf(-1)) }), 1, 0.07, true,
-			true},
+		"one class":       {table(5, 1, 0, false), 1, 0.07, true, true},
+		"an image alone":  {change(5, 5, false, func(made *Table) { made.Images[3].Class = "" }), 1, 0.07, true, true},
+		"no test":         {change(20, 2, true, all(trainPart)), 1, 0.07, true, true},
+		"no training":     {change(20, 2, true, all(testPart)), 1, 0.07, true, true},
+		"NaN":             {change(31, 3, false, set(5, math.NaN())), 1, 0.07, true, true},
+		"-Inf":            {change(31, 3, false, set(8, math.Inf(-1))), 1, 0.07, true, true},
 		"classes of one":  {table(7, 7, 0, false), 20, 0.07, true, false},
 		"no neighbours":   {table(31, 3, 0, false), 0, 0.07, false, true},
 		"no temperature":  {table(31, 3, 0, false), 5, 0, false, true},
@@ -110,9 +109,8 @@ func TestTable_ClassifierRefusals(t *testing.T) {
 		} else if name == "classes of one" && score.Top1 != 0 { // the nearest is always of another
 			t.Errorf("%s: %+v", name, score)
 		}
-		if _, _, err := probe(c.table, 0); (err != nil) != c.probe {
-			t.Errorf("%s: probe: %v", name, err)
-		}
+		_, _, err = probe(c.table, 0)
+		equal(t, name+": the probe is refused", err != nil, c.probe)
 	}
 	s := split{classes: 4}
 	for class, n := range []int{1, 2, 8, 10} {
@@ -128,10 +126,8 @@ func TestTable_ClassifierRefusals(t *testing.T) {
 		for _, row := range held {
 			got[s.labels[row]]++
 		}
-		if all := slices.Sorted(slices.Values(slices.Concat(kept, held))); !slices.Equal(got, want) || !slices.Equal(all,
-			rows) {
-			t.Errorf("share %g: %v are held out, want %v; rows %v", share, got, want, all)
-		}
+		equal(t, fmt.Sprintf("held out of a share of %g", share), got, want)
+		equal(t, "all rows", slices.Sorted(slices.Values(slices.Concat(kept, held))), rows)
 	}
 }
 
@@ -156,9 +152,8 @@ func TestTable_ScoresAreCountedByTheirDefinitions(t *testing.T) {
 				top5 += 1 / float64(len(s.test))
 			}
 		}
-		if !(math.Abs(got.Top1-top1) <= 1e-9) || !(math.Abs(got.Top5-top5) <= 1e-9) || top1 == top5 || top5 == 1 {
-			t.Errorf("%s: %+v, want top-1 %g and top-5 %g", what, got, top1, top5)
-		}
+		gomlxtest.NearAbs(t, what, []float64{got.Top1, got.Top5}, []float64{top1, top5}, 1e-9)
+		equal(t, "top-5 is all or top-1", top5 == 1 || top1 == top5, false)
 	}
 	same("neighbours", gomlxtest.Must(made.KNN(k, temperature))(t), func(row int) []float64 {
 		cosine := func(other int) float64 {
@@ -180,9 +175,9 @@ func TestTable_ScoresAreCountedByTheirDefinitions(t *testing.T) {
 	}
 	score, tried, err := probe(made, 3)
 	gomlxtest.NoError(t, err)
-	if other, _, err := probe(moved, 3); err != nil || other != score {
-		t.Errorf("moved and scaled: %+v, %v, want %+v", other, err, score)
-	}
+	other, _, err := probe(moved, 3)
+	gomlxtest.NoError(t, err)
+	equal(t, "moved and scaled", other, score)
 	// The validation split is of the seed.
 	fitted, held := s.holdOut(s.train, 0.2, rand.New(rand.NewPCG(3, 0)))
 	fit := func(rows []int, l2 float64) func(row int) []float64 {
@@ -213,7 +208,6 @@ func TestTable_ScoresAreCountedByTheirDefinitions(t *testing.T) {
 	same("probe", score, fit(s.train, best.L2))
 	few := split{classes: 3, labels: []int{2, 2}} // of three classes top-5 is the last, and no number is wrong
 	scores := [][]float32{{1, 2, float32(math.NaN())}, {1, 2, 0}}
-	if got := few.measure(nil, []int{0, 1}, scores); got.Top1 != 0 || got.Top5 != 0.5 {
-		t.Errorf("of three classes: %+v", got)
-	}
+	got := few.measure(nil, []int{0, 1}, scores)
+	equal(t, "of three classes", [2]float64{got.Top1, got.Top5}, [2]float64{0, 0.5})
 }

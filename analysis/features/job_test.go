@@ -10,10 +10,12 @@ import (
 	"fmt"
 	"image"
 	"io/fs"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -69,6 +71,22 @@ func folder(t *testing.T) string {
 	return datatest.Tree(t, files)
 }
 
+// equal tests that a value is the one that is wanted.
+func equal[T any](t testing.TB, name string, got, want T) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s: %v, want %v", name, got, want)
+	}
+}
+
+// refused tests that there is an error.
+func refused(t testing.TB, name string, err error) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("%s: no error", name)
+	}
+}
+
 func listed(t *testing.T) *List {
 	t.Helper()
 	return gomlxtest.Must(Folder(folder(t)))(t)
@@ -104,12 +122,8 @@ func TestJob_FeaturesOfAFolderEqualEmbed(t *testing.T) {
 		job := Job{Model: m, List: l, Of: of, JSON: of == ofMean, Dir: t.TempDir(),
 			Progress: func(n, _ int) { done = append(done, n) }}
 		table := gomlxtest.Must(job.Run(t.Context()))(t)
-		if !slices.Equal(done, []int{0, 4, 8, 9}) { // nine images, four at a time
-			t.Errorf("progress %v", done)
-		}
-		if len(table.Images) != 7 || table.Width != width {
-			t.Fatalf("%d rows of width %d, want 7 of %d", len(table.Images), table.Width, width)
-		}
+		equal(t, "nine images, four at a time", done, []int{0, 4, 8, 9})
+		equal(t, "rows and width", [2]int{len(table.Images), table.Width}, [2]int{7, width})
 		for i, p := range table.Images {
 			f := gomlxtest.Must(m.Embed(filepath.Join(dir, p.File)))(t)[0]
 			var want []float64
@@ -118,14 +132,10 @@ func TestJob_FeaturesOfAFolderEqualEmbed(t *testing.T) {
 			}
 			gomlxtest.NearAbs(t, p.File, table.Vector(i), want, 1e-5)
 		}
-		if got := fmt.Sprint(table.Images); got != "[{top.png  } {cat/a.png cat } {cat/c.png cat } {cat/more/d.png cat } "+
-			"{dog/e.png dog } {dog/f.png dog } {dog/z.PNG dog }]" {
-			t.Errorf("images %s", got)
-		}
-		if s := gomlxtest.Must(readState(job.Dir))(t); !slices.Equal(s.Unread, []string{"cat/b.png", "dog/cut.png"}) ||
-			s.Rows != 7 {
-			t.Errorf("state %+v", s)
-		}
+		equal(t, "images", fmt.Sprint(table.Images), "[{top.png  } {cat/a.png cat } {cat/c.png cat } "+
+			"{cat/more/d.png cat } {dog/e.png dog } {dog/f.png dog } {dog/z.PNG dog }]")
+		s := gomlxtest.Must(readState(job.Dir))(t)
+		equal(t, "state", fmt.Sprint(s.Unread, s.Rows), "[cat/b.png dog/cut.png] 7")
 		job.Progress = func(int, int) { t.Error("a finished job is done again") }
 		job.Model = demo(t, 3) // nothing is left to compute with another batch size
 		gomlxtest.Must(job.Run(t.Context()))(t)
@@ -150,21 +160,18 @@ func TestJob_StoppedAnywhereEndsWithTheSameBytes(t *testing.T) {
 		if _, err := begun.Run(ctx); !errors.Is(err, stop) {
 			t.Fatalf("%v, want %v", err, stop)
 		}
-		if _, err := Read(begun.Dir); err == nil {
-			t.Error("unfinished features are read")
-		}
+		_, err := Read(begun.Dir)
+		refused(t, "unfinished features", err)
 		state := files(t, begun.Dir)[stateFile]
 		lines := strings.SplitAfter(want[rowsFile], "\n")
 		foreign := whole
 		foreign.Dir = datatest.Tree(t, map[string]string{stateFile: state,
 			rowsFile: strings.Replace(lines[0], "top.png", "x", 1)})
-		if _, err := foreign.Run(t.Context()); err == nil {
-			t.Error("a row of an image that is not in the list is kept")
-		}
+		_, err = foreign.Run(t.Context())
+		refused(t, "a row of an image that is not in the list", err)
 		foreign.Model = demo(t, 2)
-		if _, err := foreign.Run(t.Context()); err == nil {
-			t.Error("an unfinished job goes on with another batch size")
-		}
+		_, err = foreign.Run(t.Context())
+		refused(t, "an unfinished job with another batch size", err)
 		for _, c := range []struct{ rows, lineBytes, values, valueBytes, first, firstInLines int }{
 			{0, 0, 0, 0, 0, 0}, {0, 5, 0, 0, 0, 0}, {2, 9, 3, 0, 0, 0}, {3, 0, 3, 7, 3, 4}, {5, 20, 5, 3, 6, 4},
 			{4, 1, 6, 100, 3, 4}, {5, 0, 2, 11, 0, 4}, {8, 0, 7, 300, 9, 10}, {8, 0, 8, 0, 10, 10},
@@ -183,14 +190,9 @@ func TestJob_StoppedAnywhereEndsWithTheSameBytes(t *testing.T) {
 			}
 			gomlxtest.Must(again.Run(t.Context()))(t)
 			// The first of a batch: other backends may round differently in other batches.
-			if next := map[bool]int{false: c.first, true: c.firstInLines}[inLines]; first != next {
-				t.Errorf("stopped at %+v, in lines %t: goes on after %d images, want %d", c, inLines, first, next)
-			}
-			for name, content := range files(t, again.Dir) {
-				if content != want[name] {
-					t.Errorf("stopped at %+v, in lines %t: %s differs", c, inLines, name)
-				}
-			}
+			where := fmt.Sprintf("stopped at %+v, in lines %t", c, inLines)
+			equal(t, where+": goes on after", first, map[bool]int{false: c.first, true: c.firstInLines}[inLines])
+			equal(t, where+": the same files", maps.Equal(files(t, again.Dir), want), true)
 		}
 	}
 }
@@ -205,9 +207,8 @@ func TestJob_AnotherOriginIsNotResumed(t *testing.T) {
 	gomlxtest.Must(job.Run(t.Context()))(t)
 	want := files(t, job.Dir)
 	unlock := gomlxtest.Must(checkpoints.Lock(job.Dir))(t)
-	if table, err := job.Run(t.Context()); err == nil {
-		t.Errorf("two processes write into one directory: %v", table)
-	}
+	_, err := job.Run(t.Context())
+	refused(t, "two processes in one directory", err)
 	gomlxtest.NoError(t, unlock())
 	same := job
 	same.List = pictures() // elsewhere
@@ -223,15 +224,10 @@ func TestJob_AnotherOriginIsNotResumed(t *testing.T) {
 	} {
 		changed := job
 		change(&changed)
-		if _, err := changed.Run(t.Context()); err == nil {
-			t.Errorf("%s is accepted", name)
-		}
+		_, err := changed.Run(t.Context())
+		refused(t, name, err)
 	}
-	for name, content := range files(t, job.Dir) {
-		if content != want[name] {
-			t.Errorf("%s has changed", name)
-		}
-	}
+	equal(t, "the same files", maps.Equal(files(t, job.Dir), want), true)
 	earlier := job // versions without contents
 	want[stateFile] = strings.Replace(want[stateFile], `"contents"`, `"unknown"`, 1)
 	earlier.Dir, earlier.List = datatest.Tree(t, want), pictures()
@@ -245,9 +241,7 @@ func TestJob_AnotherOriginIsNotResumed(t *testing.T) {
 		s.AddSet("train", train)
 		contents[s.contents()] = true
 	}
-	if len(contents) != 2 {
-		t.Error("another pixel in memory is not noticed")
-	}
+	equal(t, "contents of other pixels in memory", len(contents), 2)
 }
 
 func TestJob_KindDependsOnTheClassToken(t *testing.T) {
@@ -288,23 +282,20 @@ func TestJob_Refusals(t *testing.T) {
 		"a mean that is NaN":  {Model: broken, List: l, Of: ofMean},
 	} {
 		job.Dir = t.TempDir()
-		if _, err := job.Run(t.Context()); err == nil {
-			t.Errorf("%s: no error", name)
-		}
-		if _, err := Read(job.Dir); err == nil {
-			t.Errorf("%s: unfinished features are read", name)
-		}
+		_, err := job.Run(t.Context())
+		refused(t, name, err)
+		_, err = Read(job.Dir)
+		refused(t, name+": unfinished features", err)
 	}
-	if _, err := PCA(broken, l, []int{0, 1, 3}, false); err == nil {
-		t.Error("patches that are NaN have colours")
-	}
+	_, err := PCA(broken, l, []int{0, 1, 3}, false)
+	refused(t, "patches that are NaN", err)
 	job := Job{Model: m, List: l, Dir: t.TempDir()}
 	job.Progress = func(done, all int) {
 		if done == all {
 			_ = os.Remove(filepath.Join(job.Dir, rowsFile)) // noticed below
 		}
 	}
-	_, err := job.Run(t.Context())
+	_, err = job.Run(t.Context())
 	if s := gomlxtest.Must(readState(job.Dir))(t); !errors.Is(err, fs.ErrNotExist) || s.Rows != 0 {
 		t.Errorf("lines that vanish: %v with %d rows in the state", err, s.Rows)
 	}
@@ -374,21 +365,17 @@ func TestFolder_HasTheSplitsOfItsImages(t *testing.T) {
 			"{val/y/3.png y validation} {test/x/4.png x test}]",
 	} {
 		l := tree(names)
-		if got := fmt.Sprint(l.Images); got != want {
-			t.Error(got)
-		}
+		equal(t, names, fmt.Sprint(l.Images), want)
 		table := Table{Images: l.Images, Width: 1, Values: []float32{3, 5, 7, 2}}
 		if s := gomlxtest.Must(table.split())(t); s.test[0] != 3 || len(s.test) != 1 || s.train[1] != 1 {
 			t.Errorf("train %v, test %v", s.train, s.test)
 		}
 	}
 	mixed := datatest.Tree(t, map[string][]byte{"train/cat/1.png": nil, "val/cat/1.png": nil, "unlabelled/1.png": nil})
-	if _, err := Folder(mixed); !errors.Is(err, data.ErrSplits) {
-		t.Errorf("splits beside another folder: %v", err)
-	}
-	if _, err := Folder(t.TempDir()); err == nil {
-		t.Error("an empty folder has no error")
-	}
+	_, err := Folder(mixed)
+	equal(t, fmt.Sprint("splits beside another folder: ", err), errors.Is(err, data.ErrSplits), true)
+	_, err = Folder(t.TempDir())
+	refused(t, "an empty folder", err)
 	train, test := shapes(t, 23, 11)
 	s := &List{Name: "shapes"}
 	s.AddSet(trainPart, train)
@@ -398,17 +385,12 @@ func TestFolder_HasTheSplitsOfItsImages(t *testing.T) {
 	for _, p := range thin.Images {
 		numbers = append(numbers, p.Part+p.File[len(p.File)-2:])
 	}
-	if got := fmt.Sprint(numbers); got != "[train00 train04 train09 train13 train18 test00 test02 test04 test06 test08]" {
-		t.Error(got)
-	}
+	equal(t, "sample", fmt.Sprint(numbers), "[train00 train04 train09 train13 train18 test00 test02 test04 test06 test08]")
 	img := gomlxtest.Must(thin.read[6]())(t)
-	if !slices.Equal(img.Pixels[:3], slices.Repeat(test.Row(2)[:1], 3)) || img.Height != 16 {
-		t.Errorf("an image of %d rows begins with %v", img.Height, img.Pixels[:3])
-	}
+	equal(t, "the first pixel", img.Pixels[:3], slices.Repeat(test.Row(2)[:1], 3))
+	equal(t, "rows", img.Height, 16)
 	for n, want := range map[int]int{11: 22, 23: 34, 1000: 34, 1: 2} {
-		if got := len(s.Sample(n).Images); got != want {
-			t.Errorf("at most %d of each part are %d, want %d", n, got, want)
-		}
+		equal(t, fmt.Sprintf("at most %d of each part", n), len(s.Sample(n).Images), want)
 	}
 }
 
@@ -423,9 +405,7 @@ func FuzzRead(f *testing.F) {
 	campaign.Fuzz(f, seeds, func(t *testing.T, text string) {
 		files := append(strings.SplitN(text, "|", 3), "", "")
 		for i, name := range []string{stateFile, rowsFile, valuesFile} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(files[i]), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			gomlxtest.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(files[i]), 0o600))
 		}
 		table, err := Read(dir)
 		if err == nil && (len(table.Images) == 0 || len(table.Values) != len(table.Images)*table.Width) {

@@ -36,18 +36,11 @@ func TestTable_NearestAreOrderedByCosine(t *testing.T) {
 		slices.SortFunc(want, func(a, b int) int { return cmp.Compare(cosine(b), cosine(a)) })
 		section := page.Sections[q]
 		for k, i := range want[:5] { // the query is first
-			if got := section.Images[k].Title; got != made.Images[i].File {
-				t.Errorf("query %d: image %d is %s, want %s", q, k, got, made.Images[i].File)
-			}
-			small := gomlxtest.Must(png.DecodeConfig(bytes.NewReader(section.Images[k].PNG)))(t)
 			drawn := (i + 6) % 7 // the last of folder's images is the first of the list
-			if small.Height != 7+2*drawn || small.Width != 23-drawn {
-				t.Errorf("image %d is shown as %d×%d pixels", i, small.Height, small.Width)
-			}
+			equal(t, fmt.Sprintf("query %d, image %d", q, k), section.Images[k].Title, made.Images[i].File)
+			equal(t, section.Images[k].Title, sizeOf(t, section.Images[k].PNG), [2]int{7 + 2*drawn, 23 - drawn})
 		}
-		if len(section.Images) != 5 {
-			t.Errorf("query %d: %d images", q, len(section.Images))
-		}
+		equal(t, "images", len(section.Images), 5)
 	}
 	copies := func(of int, files ...string) *Table { // the third copy is asked for as many others as the first
 		made := &Table{Width: 2}
@@ -72,18 +65,20 @@ func TestTable_NearestAreOrderedByCosine(t *testing.T) {
 			continue
 		}
 		for _, section := range page.Sections {
-			if len(section.Images) != c.shown {
-				t.Errorf("%d beside %d of %v: %d images", c.queries, c.k, c.of.Images, len(section.Images))
-			}
+			equal(t, fmt.Sprintf("%d beside %d of %v", c.queries, c.k, c.of.Images), len(section.Images), c.shown)
 		}
 	}
 	for size, want := range map[[2]int][2]int{{200, 320}: {100, 160}, {500, 250}: {160, 80}, {2, 1000}: {1, 160}} {
 		content := gomlxtest.Must(thumbnail(data.FromImage(drawn(1, size[0], size[1]))))(t)
-		small := gomlxtest.Must(png.DecodeConfig(bytes.NewReader(content)))(t)
-		if got := [2]int{small.Height, small.Width}; got != want {
-			t.Errorf("%v becomes %v, want %v", size, got, want)
-		}
+		equal(t, fmt.Sprint(size), sizeOf(t, content), want)
 	}
+}
+
+// sizeOf returns the rows and columns of a png.
+func sizeOf(t *testing.T, content []byte) [2]int {
+	t.Helper()
+	c := gomlxtest.Must(png.DecodeConfig(bytes.NewReader(content)))(t)
+	return [2]int{c.Height, c.Width}
 }
 
 // Two images of 3×5 patches. The centre stands out along one component; three more vary only there.
@@ -115,9 +110,8 @@ func TestPCA_ColoursAreTheFirstThreeAxesAndTheMarginIsBehind(t *testing.T) {
 			slices.Concat(margin[first:], margin[:first]), "[0 1 2 15 16 17]"},
 	} {
 		shown, colours, err := colour(c.points, c.margin, true)
-		if err != nil || fmt.Sprint(shown) != c.want {
-			t.Fatalf("%s: in front are %v, %v", name, shown, err)
-		}
+		gomlxtest.NoError(t, err)
+		equal(t, name+": in front", fmt.Sprint(shown), c.want)
 		// The first axis of the foreground is the column: its ends have the extreme reds, its centre the middle. The second
 		// is the image.
 		reds := []int{int(colours[0].R), int(colours[1].R), int(colours[2].R)}
@@ -126,9 +120,7 @@ func TestPCA_ColoursAreTheFirstThreeAxesAndTheMarginIsBehind(t *testing.T) {
 			t.Errorf("%s: red %v, green differs by %d", name, reds, green)
 		}
 	}
-	if got := append(marginOf(3, 5), marginOf(3, 5)...); !slices.Equal(got, margin) {
-		t.Errorf("the margin is %v", got)
-	}
+	equal(t, "margin", append(marginOf(3, 5), marginOf(3, 5)...), margin)
 	if all, _, err := colour(points, margin, false); err != nil || len(all) != 30 {
 		t.Errorf("%d patches, %v", len(all), err)
 	}
@@ -136,12 +128,10 @@ func TestPCA_ColoursAreTheFirstThreeAxesAndTheMarginIsBehind(t *testing.T) {
 	if _, same, err := colour(constant, margin, false); err != nil || same[4].R != 0 {
 		t.Errorf("constant patches: %v, %v", same, err)
 	}
-	if _, _, err := colour(constant, margin, true); err == nil {
-		t.Error("constant patches have a foreground")
-	}
-	if _, _, err := colour([]float64{1, 2}, []bool{true}, false); err == nil {
-		t.Error("a single patch has axes")
-	}
+	_, _, err := colour(constant, margin, true)
+	refused(t, "the foreground of constant patches", err)
+	_, _, err = colour([]float64{1, 2}, []bool{true}, false)
+	refused(t, "axes of a single patch", err)
 }
 
 func TestPCA_OfAModelsImages(t *testing.T) {
@@ -170,18 +160,12 @@ func TestPCA_OfAModelsImages(t *testing.T) {
 			if b := c.Patches.Bounds(); b.Dx() != 6 || b.Dy() != 6 || c.Seen.Bounds().Dx() != 24 {
 				t.Errorf("%v patches of %v pixels", b, c.Seen.Bounds())
 			}
-			for i := 3; i < len(c.Patches.Pix); i += 4 {
-				if c.Patches.Pix[i] != 255 {
-					t.Fatal("a patch is transparent")
-				}
-			}
+			equal(t, "opaque", c.Patches.Opaque(), true)
 		}
 		shown, colours, err := colour(points, margin, foreground)
 		gomlxtest.NoError(t, err)
 		for k, p := range shown {
-			if got := coloured[p/36].Patches.RGBAAt(p%6, p%36/6); got != colours[k] {
-				t.Fatalf("patch %d of image %d is %v, want %v", p%36, p/36, got, colours[k])
-			}
+			equal(t, fmt.Sprint("patch ", p), coloured[p/36].Patches.RGBAAt(p%6, p%36/6), colours[k])
 		}
 	}
 	unread := finetune.ReadErrors{}
@@ -189,7 +173,6 @@ func TestPCA_OfAModelsImages(t *testing.T) {
 		len(one) != 1 {
 		t.Errorf("of two images, the second damaged: %d images, %v", len(one), err)
 	}
-	if none, err := PCA(m, l, []int{2}, false); err == nil {
-		t.Errorf("all damaged: %d images", len(none))
-	}
+	_, err := PCA(m, l, []int{2}, false)
+	refused(t, "all damaged", err)
 }
