@@ -42,21 +42,19 @@ func TestApply_DependsOnlyOnSeedEpochAndIndex(t *testing.T) {
 	batch := func(seed int64, epoch int, indices []int) *InMemory {
 		return gomlxtest.Must(loadBatch(set, changing, seed, epoch, indices))(t)
 	}
-	whole := batch(9, 4, indices)
-	for _, size := range []int{1, 7, 11} {
+	for _, size := range []int{1, 7, 11, 31} {
 		for some := range slices.Chunk(indices, size) {
 			some = slices.Clone(some)
 			slices.Reverse(some)
 			part := batch(9, 4, some)
 			for k, index := range some {
 				alone := changing.Apply(&Image{Height: 17, Width: 11, Pixels: set.Row(index % 31)}, 9, 4, index)
-				if !bytes.Equal(part.Row(k), whole.Row(slices.Index(indices, index))) ||
-					!bytes.Equal(part.Row(k), alone.Pixels) || part.Labels[k] != set.Labels[index%31] {
-					t.Fatalf("index %d in a batch of %d differs from the same in a batch of 31, or alone", index, size)
-				}
+				equal(t, fmt.Sprintf("index %d in a batch of %d", index, size), part.Row(k), alone.Pixels)
+				equal(t, "label", part.Labels[k], set.Labels[index%31])
 			}
 		}
 	}
+	whole := batch(9, 4, indices)
 	for name, other := range map[string]*InMemory{"seed": batch(10, 4, indices), "epoch": batch(9, 5, indices)} {
 		for k := range indices {
 			if bytes.Equal(other.Row(k), whole.Row(k)) {
