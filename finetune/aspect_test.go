@@ -4,9 +4,8 @@ package finetune
 
 import (
 	"errors"
-	"math"
+	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -43,29 +42,20 @@ func TestAspectKeep_TrainsOpensAndPredicts(t *testing.T) {
 		train, test := ofAspects(t, recipe)
 		run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: train, Test: test, Dir: t.TempDir()}
 		m, row := done(t, run)
-		if err := errors.Join(run.Page(m, row), data.Check(t.Context(), train, true)); err != nil {
-			t.Error(err)
-		}
+		gomlxtest.NoError(t, errors.Join(run.Page(m, row), data.Check(t.Context(), train, true)))
 		opened := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
-		if m.Preprocess != opened.Preprocess || m.Preprocess.Resize != preprocess.ResizePatches {
-			t.Errorf("%s: preprocessing %+v, of the opened model %+v", position, m.Preprocess, opened.Preprocess)
-		}
+		equal(t, position, opened.Preprocess, m.Preprocess)
+		equal(t, position, m.Preprocess.Resize, preprocess.ResizePatches)
 		if position == "wepe-sphere" { // folds
 			said := gomlxtest.Must(opened.Export(filepath.Join(t.TempDir(), "hf"), checkpoints.ExportOptions{}))(t)
 			if !strings.Contains(strings.Join(said, "\n"), `fit "exact" to 16×12 in place of "patches"`) {
 				t.Errorf("the export reports %q", said)
 			}
 		}
-		logits := gomlxtest.Must(opened.logitsOf(test))(t)
+		want := softmaxOf(t, opened, test)
 		for i := range 5 {
-			answers := gomlxtest.Must(opened.predictOne(pngFile(t, test.RGBA(i)), 3))(t) // of whole patches: it is not resized
-			total := logSumExp(logits[i])
-			for _, a := range answers {
-				want := math.Exp(float64(logits[i][slices.Index(test.Classes, a.Name)]) - total)
-				if !(math.Abs(a.Probability-want) <= 1e-6) {
-					t.Errorf("%s, image %d of %v patches: %g, want %g", position, i, test.Grids[i], a.Probability, want)
-				}
-			}
+			file := pngFile(t, test.RGBA(i)) // of whole patches: it is not resized
+			opened.has(t, fmt.Sprint(position, test.Grids[i]), gomlxtest.Must(opened.predictOne(file, 3))(t), want[i])
 		}
 	}
 }
@@ -109,15 +99,14 @@ func TestAspectKeep_Refuses(t *testing.T) {
 		"aspect keep needs":                   {"aspect=squash", strips},
 		"augment.size":                        {"augment.size=[16,16]", strips},
 	} {
-		_, err := Run{Backend: gomlxtest.Backend(), Recipe: keeping(t, c.settings), Train: c.set}.prepared()
-		refused(t, c.settings, err, words)
+		run := Run{Backend: gomlxtest.Backend(), Recipe: keeping(t, c.settings), Train: c.set}
+		refused(t, c.settings, errorOf(run.prepared()), words)
 	}
-	_, err = Recipe{Name: "big", Aspect: AspectKeep}.Preprocessing([2]int{16, 12})
-	refused(t, "no patch size", err, "set model.patch_size")
+	big := Recipe{Name: "big", Aspect: AspectKeep}
+	refused(t, "no patch size", errorOf(big.Preprocessing([2]int{16, 12})), "set model.patch_size")
 	good, _ = good.Resolve() // the data complete it
 	m := gomlxtest.Must(newModel(gomlxtest.Backend(), good, strips.Classes, 0))(t)
-	_, err = m.embedImages(strips.RGBA(0))
-	refused(t, "Embed", err, "Embed needs images of one size")
+	refused(t, "Embed", errorOf(m.embedImages(strips.RGBA(0))), "Embed needs images of one size")
 	err = m.Activations(strips, 1, func(*vit.Trace) []*graph.Node { return nil }, nil)
 	refused(t, "Look", err, "inspection needs images of one size")
 }

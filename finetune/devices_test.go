@@ -3,7 +3,6 @@
 package finetune
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -201,10 +200,9 @@ func divides(spec *compute.ShardingSpec) bool {
 // refuses copies that differ. Each of three devices gets its own image of the plan of a micro-batch.
 func TestDevices_TrainTheWeightsOfOne(t *testing.T) {
 	gomlxtest.OnGo(t) // of which several devices are made
-	run := Run{Backend: gomlxtest.Backend(), Recipe: everything(), Train: dataset(31, 1), Test: dataset(11, 2),
-		Dir: t.TempDir()}
-	run.Recipe.EvalBatchSize = 6
-	want, wantRows := finished(t, run)
+	run := saved(t, everything(), 31)
+	run.Test, run.Recipe.EvalBatchSize = dataset(11, 2), 6
+	want := finished(t, run)
 	three := &several{Backend: gomlxtest.Backend(), n: 3, kind: "accelerator"}
 	run.Backend, run.Dir = three, t.TempDir()
 	stopped(t, run, 5) // continued on one more device
@@ -223,28 +221,17 @@ func TestDevices_TrainTheWeightsOfOne(t *testing.T) {
 			}
 		}
 	}
-	if steps != 2 {
-		t.Errorf("%d training programs, want one that collects gradients and one that applies them", steps)
-	}
+	equal(t, "training programs, one that collects gradients and one that applies them", steps, 2)
 	run.Backend, run.Devices = &several{Backend: gomlxtest.Backend(), n: 4, kind: "accelerator"}, 3
-	got, rows := finished(t, run)
-	if !bytes.Equal(got, want) {
-		t.Error("the variables differ")
-	}
-	if !reflect.DeepEqual(rows, wantRows) {
-		t.Errorf("rows %+v, want %+v", rows, wantRows)
-	}
+	endsAs(t, "three devices", run, want)
 
 	run.Dir = t.TempDir() // two processes of three devices each
 	gomlxtest.NoError(t, errors.Join(together(2, func(g engine.Group) error {
 		run := run
 		run.Backend, run.Group = &several{Backend: gomlxtest.Backend(), n: 3, kind: "accelerator"}, g
-		_, _, err := run.Do(t.Context())
-		return err
+		return run.fails(t)
 	})...))
-	if got, _ := finished(t, run); !bytes.Equal(got, want) {
-		t.Error("the variables of two processes with three devices each differ")
-	}
+	endsAs(t, "two processes with three devices each", run, want)
 }
 
 func TestDevices_CallFreesItsInputsButNotThePixels(t *testing.T) {
@@ -312,8 +299,7 @@ func TestDevices_OfXLATrainTheWeightsOfOne(t *testing.T) {
 		run.Devices = n
 		m, _ := done(t, run)
 		got := m.weights(t, "")
-		m.Finalize()
-		if n == 1 {
+		if m.Finalize(); n == 1 {
 			want = got
 		}
 		for name := range want {
@@ -347,8 +333,6 @@ func TestEvalBatch_FitsTheCachesOfAProcessor(t *testing.T) {
 		config.ImageRows, config.ImageCols = c.side, c.side
 		r, _ := Recipe{Model: config, EvalBatchSize: 100}.Resolve()
 		m := &Model{Recipe: r, backend: c.backend}
-		if got := m.EvalBatch(); got != c.want {
-			t.Errorf("%s at %d on %+v: %d at a time, want %d", c.variant, c.side, c.backend, got, c.want)
-		}
+		equal(t, fmt.Sprintf("%s at %d on %+v", c.variant, c.side, c.backend), m.EvalBatch(), c.want)
 	}
 }

@@ -34,9 +34,7 @@ func pixelsOf(x fixtures.Tensor) image.Image {
 
 // From an image to vectors, as in Hugging Face's processors and models; DINOv3's resizes floating-point numbers, the
 // others bytes.
-func TestEmbed_IsTheModelOfItsFiles(t *testing.T) {
-	fixtures.Each(t, testEmbedIsTheModelOfItsFiles)
-}
+func TestEmbed_IsTheModelOfItsFiles(t *testing.T) { fixtures.Each(t, testEmbedIsTheModelOfItsFiles) }
 
 func testEmbedIsTheModelOfItsFiles(t *testing.T) {
 	const tolerance = 1e-4
@@ -70,9 +68,7 @@ func testEmbedIsTheModelOfItsFiles(t *testing.T) {
 			gomlxtest.NearAbs(t, set+" mean", g.Mean, mean, tolerance)
 			gomlxtest.NearAbs(t, set+" patches", g.Patches, patches, tolerance)
 		}
-		if len(got) != 3 || len(again) != 1 {
-			t.Errorf("%s: %d and %d features, want 3 and 1", set, len(got), len(again))
-		}
+		equal(t, set, [2]int{len(got), len(again)}, [2]int{3, 1})
 		m.Finalize()
 	}
 }
@@ -92,16 +88,12 @@ func written(t *testing.T, dir, name string, height, width int) (file string) {
 // GoMLX caches 32 programs and refuses another, see SetMaxCache of graph.Exec.
 func TestEmbed_AnyNumberAndSize(t *testing.T) {
 	gomlxtest.OnGo(t)
-	recipe := tiny()
-	recipe.EvalBatchSize = 64
-	m := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: dataset(30, 1)}).model
+	m := begun(t, tinyRun(t, "eval_batch_size=64", 30)).model
 	img := image.NewGray(image.Rect(0, 0, 5, 3))
 	want := gomlxtest.Must(m.embedImages(img))(t)[0].Class
 	for n := 2; n <= 37; n++ {
 		got := gomlxtest.Must(m.embedImages(slices.Repeat([]image.Image{img}, n)...))(t)
-		if len(got) != n {
-			t.Fatalf("%d features of %d images", len(got), n)
-		}
+		equal(t, "features", len(got), n)
 		nearLogits(t, "the last", [][]float32{got[n-1].Class}, [][]float32{want})
 	}
 	m.Preprocess = preprocess.Settings{Resize: preprocess.ResizeShortest, Size: [2]int{4, 4}} // without crop
@@ -112,35 +104,30 @@ func TestEmbed_AnyNumberAndSize(t *testing.T) {
 	for _, kernel := range []preprocess.Resample{preprocess.Bicubic, preprocess.Nearest} {
 		m.Preprocess.Resample = kernel // to 4×7, then to the model's 4×6
 		want := data.FromImage(drawn).Resize(4, 7, kernel).Resize(4, 6, kernel)
-		if got := gomlxtest.Must(m.PreprocessImage(data.FromImage(drawn)))(t); !slices.Equal(got.Pixels, want.Pixels) {
-			t.Errorf("%s: pixels %v, want %v", kernel, got.Pixels, want.Pixels)
-		}
+		equal(t, string(kernel), gomlxtest.Must(m.PreprocessImage(data.FromImage(drawn)))(t).Pixels, want.Pixels)
 	}
 	for _, empty := range []*data.Image{{Height: 1}, {Width: 1}} {
-		_, err := m.PreprocessImage(empty)
-		refused(t, "an image without pixels", err, "the image has no pixels")
+		refused(t, "an image without pixels", errorOf(m.PreprocessImage(empty)), "the image has no pixels")
 	}
 	for n := range 37 {
 		gomlxtest.Must(m.embedImages(image.NewGray(image.Rect(0, 0, 5+n, 5))))(t)
 	}
 	m.Recipe.Model.Channels = 1
-	_, err := m.PreprocessImage(data.FromImage(drawn))
-	refused(t, "a model of one channel", err, "the model takes 1 channels")
+	refused(t, "a model of one channel", errorOf(m.PreprocessImage(data.FromImage(drawn))), "the model takes 1 channels")
 }
 
 func TestFingerprint_CoversAllThatFeaturesDependOn(t *testing.T) {
 	gomlxtest.OnGo(t)
-	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(30, 1), Dir: t.TempDir()}
+	run := saved(t, tiny(), 30)
 	done(t, run)
 	of := func(change func(*Model)) string {
 		m := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
 		defer m.Finalize()
-		if change != nil {
-			change(m)
-		}
+		change(m)
 		return gomlxtest.Must(m.Fingerprint())(t)
 	}
-	own := of(nil)
+	none := func(*Model) {}
+	own := of(none)
 	set := func(head bool) func(*Model) { // a bit of a weight
 		return func(m *Model) {
 			for v := range m.variables() {
@@ -157,15 +144,13 @@ func TestFingerprint_CoversAllThatFeaturesDependOn(t *testing.T) {
 		change func(*Model)
 		same   bool
 	}{
-		"the same again": {nil, true}, "after use": {used, true}, "another head": {set(true), true},
+		"the same again": {none, true}, "after use": {used, true}, "another head": {set(true), true},
 		"another weight": {set(false), false},
 		"another resize": {func(m *Model) { m.Preprocess.Size[0]++ }, false},
 		"another aspect": {func(m *Model) { m.Recipe.Aspect = AspectKeep }, false},
 		"another mean":   {func(m *Model) { m.Recipe.Augment.Mean[1]++ }, false},
 		"another size":   {func(m *Model) { m.Recipe.Model.ImageRows++ }, false},
 	} {
-		if got := of(c.change); (got == own) != c.same {
-			t.Errorf("%s: %s, of itself %s", name, got, own)
-		}
+		equal(t, name+": the same as before", of(c.change) == own, c.same)
 	}
 }

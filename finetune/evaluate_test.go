@@ -4,6 +4,7 @@ package finetune
 
 import (
 	"cmp"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -25,28 +26,25 @@ import (
 
 func TestJudge_IsTheLargestLogitWithItsSoftmax(t *testing.T) {
 	ln2, ln3 := float32(math.Log(2)), float32(math.Log(3))
-	for _, test := range []struct {
-		logits []float32
-		label  int32
-		want   verdict
+	for _, c := range []struct {
+		logits      []float32
+		label       int32
+		class       int
+		probability float64
 	}{
-		{[]float32{0, ln3, 0}, 0, verdict{class: 1, probability: 3. / 5}},
-		{[]float32{ln2, ln3, 0}, 1, verdict{class: 1, probability: 3. / 6}},
-		{[]float32{0, 0, -ln2}, 1, verdict{class: 0, probability: 1 / 2.5}}, // of two equal classes the wrong one
-		{[]float32{0, 0, -ln2}, 0, verdict{class: 1, probability: 1 / 2.5}},
-		{[]float32{0, 0, -ln2}, 2, verdict{class: 0, probability: 1 / 2.5}}, // of two wrong ones the first
-		{[]float32{-1e30, 1e30}, 0, verdict{class: 1, probability: 1}},
+		{[]float32{0, ln3, 0}, 0, 1, 3. / 5}, {[]float32{ln2, ln3, 0}, 1, 1, 3. / 6},
+		{[]float32{0, 0, -ln2}, 1, 0, 1 / 2.5}, // of two equal classes the wrong one
+		{[]float32{0, 0, -ln2}, 0, 1, 1 / 2.5},
+		{[]float32{0, 0, -ln2}, 2, 0, 1 / 2.5}, // of two wrong ones the first
+		{[]float32{-1e30, 1e30}, 0, 1, 1},
 	} {
-		got := judge(test.logits, test.label)
-		if got.class != test.want.class || !(math.Abs(got.probability-test.want.probability) <= 1e-6) {
-			t.Errorf("%v, label %d: got %v, want %v", test.logits, test.label, got, test.want)
-		}
+		got, what := judge(c.logits, c.label), fmt.Sprint(c.logits, ", label ", c.label)
+		equal(t, what, got.class, c.class)
+		near(t, what, got.probability, c.probability, 1e-6)
 	}
 	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		e := examination{&data.Info{Name: "diverged"}, []verdict{{}, judge([]float32{0, float32(bad), 1}, 1)}}
-		if err := e.answered(); err == nil || !strings.Contains(err.Error(), "image 1 of diverged") {
-			t.Errorf("a logit of %v: %v", bad, err)
-		}
+		refused(t, fmt.Sprint("a logit of ", bad), e.answered(), "image 1 of diverged")
 	}
 }
 
@@ -56,23 +54,15 @@ func TestExamination_ConfusionAndMistakes(t *testing.T) {
 	for i, class := range []int{0, 1, 1, 0, 2, 2, 1} {
 		e.verdicts = append(e.verdicts, verdict{class: class, probability: []float64{.9, .6, .5, .7, .6, .99, .8}[i]})
 	}
-	got := e.confusion()
-	if want := [][]int{{1, 0, 1}, {0, 1, 0}, {1, 2, 1}}; !reflect.DeepEqual(got.Counts, want) ||
-		!reflect.DeepEqual(got.Classes, set.Classes) {
-		t.Errorf("got %+v, want %v", got, want)
-	}
-	if got, want := e.mistakes(), []int{6, 3, 1, 4}; !reflect.DeepEqual(got, want) {
-		t.Errorf("mistakes %v, want %v: the surest first, then in the set's order", got, want)
-	}
+	want := report.Confusion{Classes: set.Classes, Counts: [][]int{{1, 0, 1}, {0, 1, 0}, {1, 2, 1}}}
+	equal(t, "confusion", e.confusion(), want)
+	equal(t, "mistakes, the surest first, then in the set's order", e.mistakes(), []int{6, 3, 1, 4})
 }
 
 func TestExamination_ADamagedImageCountsInNoMean(t *testing.T) {
 	e := examination{&data.Info{Classes: make([]string, 7)}, []verdict{{loss: 1}, {loss: 50, class: damagedImage},
 		{loss: 4, rank: 2}}}
-	want := report.Metrics{Loss: 2.5, Top1: 0.5, Top5: 1, Images: 2}
-	if got := e.metrics(); got != want {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
+	equal(t, "metrics", e.metrics(), report.Metrics{Loss: 2.5, Top1: 0.5, Top5: 1, Images: 2})
 }
 
 func nearLogits(t *testing.T, what string, got, want [][]float32) {
@@ -121,13 +111,9 @@ func TestModel_AverageFlipsMeansTheScores(t *testing.T) {
 	for i, p := range softmaxOf(t, m, set) {
 		loss -= math.Log(p[set.Labels[i]]) / float64(set.Len())
 	}
-	if got := gomlxtest.Must(m.Evaluate(set))(t); !(math.Abs(float64(got.Loss)-loss) <= 1e-5) {
-		t.Errorf("loss %g, want %g", got.Loss, loss)
-	}
+	near(t, "loss", float64(gomlxtest.Must(m.Evaluate(set))(t).Loss), loss, 1e-5)
 	m.Recipe.Aspect = AspectKeep
-	if m.AverageFlips() == nil {
-		t.Error("images with grids of their own are flipped")
-	}
+	refused(t, "images with grids of their own", m.AverageFlips(), "")
 }
 
 func TestAverageOf_SigmoidsKeepTheDigitsOfLargeLogits(t *testing.T) {
@@ -161,10 +147,8 @@ func TestEvaluate_AfterAStepUsesItsWeights(t *testing.T) {
 				fresh.eval = gomlxtest.Must(trainer.model.logitsProgram())(t)
 				want := gomlxtest.Must(fresh.logitsOf(set))(t)
 				fresh.eval.Finalize()
-				for i := range want {
-					if !slices.Equal(got[i], want[i]) {
-						t.Fatalf("step %d, image %d: %v, a fresh program %v", step, i, got[i], want[i])
-					}
+				if !reflect.DeepEqual(got, want) {
+					t.Fatalf("step %d: %v, a fresh program %v", step, got, want)
 				}
 				if before != nil && slices.Equal(before[0], got[0]) {
 					t.Errorf("step %d changed nothing", step)
@@ -185,20 +169,18 @@ func TestLabelled_MatchesClassesByName(t *testing.T) {
 	for i, label := range set.Labels {
 		permuted.Labels[i] = int32(slices.Index(permuted.Classes, set.Classes[label]))
 	}
-	if got, err := m.Evaluate(data.Subset(set, nil)); err == nil {
-		t.Errorf("no images have the metrics %v", got)
-	}
+	refused(t, "no images", errorOf(m.Evaluate(data.Subset(set, nil))), "")
 	want, wantConfusion, err := m.EvaluateWithConfusion(set)
 	if err != nil || want.Top1 == 0 {
 		t.Fatal(want, err)
 	}
 	got, confusion, err := m.EvaluateWithConfusion(permuted)
-	if err != nil || got != want || !reflect.DeepEqual(confusion, wantConfusion) {
-		t.Errorf("permuted classes: %+v %v, %v, want %+v %v", got, confusion, err, want, wantConfusion)
-	}
+	gomlxtest.NoError(t, err)
+	equal(t, "permuted classes", got, want)
+	equal(t, "permuted classes", confusion, wantConfusion)
 	permuted.Classes = strings.Fields("g c a f b e x")
-	_, err = m.Evaluate(permuted)
-	refused(t, "one other name", err, "6 of the model's 7 classes", "class 0 is a in the model and g in the data")
+	refused(t, "one other name", errorOf(m.Evaluate(permuted)), "6 of the model's 7 classes",
+		"class 0 is a in the model and g in the data")
 }
 
 // Labels 1 and 0 of a dataset in the model's classes; nil where the classes do not match.

@@ -3,7 +3,6 @@
 package finetune
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -17,7 +16,6 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/checkpoints"
-	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
@@ -77,11 +75,10 @@ func fineTuned(t *testing.T, path string, imported *checkpoints.Imported, positi
 			t.Errorf("%s: %s is not that of the file", position, variable)
 		}
 	}
-	if a := trainer.Recipe.Augment; imported.Mean != nil && (!slices.Equal(a.Mean[:], imported.Mean) ||
-		!slices.Equal(a.Std[:], imported.Std)) || trainer.Recipe.Model.Epsilon != c.Epsilon {
-		t.Errorf("mean %v, std %v, want %v, %v; epsilon %g", a.Mean, a.Std, imported.Mean, imported.Std,
-			trainer.Recipe.Model.Epsilon)
+	if a := trainer.Recipe.Augment; imported.Mean != nil {
+		equal(t, position, [][]float64{a.Mean[:], a.Std[:]}, [][]float64{imported.Mean, imported.Std})
 	}
+	equal(t, position, trainer.Recipe.Model.Epsilon, c.Epsilon)
 	advanced(t, trainer, trainer.Steps)
 	after := trainer.model.weights(t, "")
 	watched := []string{"head/biases", "patch/weights", "block_00/mlp/output/weights"}
@@ -120,7 +117,7 @@ func TestDHVT_Learns(t *testing.T) {
 func TestDHVT_RefusesWhatIsOfAViT(t *testing.T) {
 	gomlxtest.OnGo(t)
 	recipe := gomlxtest.Must(tiny().Set("architecture=dhvt;model.position=none"))(t)
-	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: dataset(47, 1), Dir: t.TempDir()}
+	run := saved(t, recipe, 47)
 	stopped(t, run, 1)
 	m := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
 	_, exported := m.Export(filepath.Join(t.TempDir(), "model"), checkpoints.ExportOptions{})
@@ -129,13 +126,9 @@ func TestDHVT_RefusesWhatIsOfAViT(t *testing.T) {
 	}
 	start := run
 	start.From, start.Dir, start.Recipe.Architecture = run.Dir, "", ""
-	_, _, err := start.Do(t.Context())
-	refused(t, "a run that starts from it", err, "no ViT but a dhvt")
+	refused(t, "a run that starts from it", start.fails(t), "no ViT but a dhvt")
 	run.Recipe.Architecture = ""
-	_, _, err = run.Do(t.Context())
-	if differ := (*engine.OtherRunError)(nil); !errors.As(err, &differ) || differ.Field != "architecture" {
-		t.Errorf("another architecture: %v", err)
-	}
+	equal(t, "another architecture", otherRun(run.fails(t)), "architecture")
 	last := filepath.Join(run.Dir, checkpoints.LastDir)
 	info := gomlxtest.Must(checkpoints.Inspect(last, checkpoints.ImportOptions{}))(t)
 	if info.Refused == "" || info.Config.Width != 12 {

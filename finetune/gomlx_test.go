@@ -3,6 +3,7 @@
 package finetune
 
 import (
+	"fmt"
 	"iter"
 	"math"
 	"path/filepath"
@@ -44,9 +45,7 @@ func TestModelFn_TrainsEveryEncodingAsTheEngine(t *testing.T) {
 			batch, err, _ := next()
 			gomlxtest.NoError(t, err)
 			outputs := gomlxtest.Must(trainer.TrainStep(batch))(t)
-			if got := gomlxtest.Values(t, outputs[0])[0]; !(math.Abs(got-want) <= 2e-5*want) {
-				t.Errorf("%s, step %d: loss %g, the engine's %g", name, step, got, want)
-			}
+			near(t, fmt.Sprintf("%s, step %d", name, step), gomlxtest.Values(t, outputs[0])[0], want, 2e-5*want)
 		}
 		stop()
 		if name == "wepe" {
@@ -54,8 +53,9 @@ func TestModelFn_TrainsEveryEncodingAsTheEngine(t *testing.T) {
 			for i, logits := range gomlxtest.Must(m.logitsOf(set.InMemory))(t) {
 				loss += (logSumExp(logits) - float64(logits[set.Labels[i]])) / float64(set.Len())
 			}
-			if after := evaluate(); !(math.Abs(after-loss) <= 1e-5*loss) || !(after < before) {
-				t.Errorf("the loss is %g before training, then %g, want %g", before, after, loss)
+			after := evaluate()
+			if near(t, "the loss", after, loss, 1e-5*loss); !(after < before) {
+				t.Errorf("the loss is %g before training, then %g", before, after)
 			}
 		}
 		m.Finalize()

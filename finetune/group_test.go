@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -97,10 +96,9 @@ func TestGroup_TrainsTheWeightsOfOneProcessWithAsManyParts(t *testing.T) {
 	gomlxtest.OnGo(t)
 	for _, n := range gomlxtest.InTurn(0, 2, 3) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			run := Run{Backend: gomlxtest.Backend(), Recipe: everything(), Train: dataset(31, 1), Test: dataset(11, 2),
-				Dir: t.TempDir()}
-			run.Recipe.GradAccumSteps = n
-			want, wantRows := finished(t, run)
+			run := saved(t, everything(), 31)
+			run.Test, run.Recipe.GradAccumSteps = dataset(11, 2), n
+			want := finished(t, run)
 			run.Dir = t.TempDir()
 			run.Recipe.GradAccumSteps = 0 // the default, one per process
 			errs := together(n, func(g engine.Group) error {
@@ -118,13 +116,7 @@ func TestGroup_TrainsTheWeightsOfOneProcessWithAsManyParts(t *testing.T) {
 			})
 			gomlxtest.NoError(t, errors.Join(errs...))
 			run.Recipe.GradAccumSteps = n
-			got, rows := finished(t, run) // one process finds from the group's files that the run is finished
-			if !bytes.Equal(got, want) {
-				t.Error("the variables differ")
-			}
-			if !reflect.DeepEqual(rows, wantRows) {
-				t.Errorf("rows %+v, want %+v", rows, wantRows)
-			}
+			endsAs(t, "one process that finds from the group's files that the run is finished", run, want)
 		})
 	}
 }
@@ -168,9 +160,7 @@ func TestGroup_AllProcessesEndWithTheWeightsOfTheFirst(t *testing.T) {
 			return err
 		}
 		defer m.Finalize()
-		if got := m.Source.Weights.Name; got != checkpoints.BestDir {
-			t.Errorf("process %d ends with the weights %s", g.Rank(), got)
-		}
+		equal(t, fmt.Sprintf("process %d ends with the weights", g.Rank()), m.Source.Weights.Name, checkpoints.BestDir)
 		return nil
 	})
 	gomlxtest.NoError(t, errors.Join(errs...))
@@ -178,9 +168,9 @@ func TestGroup_AllProcessesEndWithTheWeightsOfTheFirst(t *testing.T) {
 
 func TestGroup_ASignalToOneEndsAllAndOneResumes(t *testing.T) {
 	gomlxtest.OnGo(t)
-	run := Run{Backend: gomlxtest.Backend(), Recipe: everything(), Train: dataset(31, 1), Dir: t.TempDir()}
+	run := saved(t, everything(), 31)
 	run.Recipe.GradAccumSteps = 3
-	want, _ := finished(t, run)
+	want := finished(t, run)
 	run.Dir = t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -202,13 +192,8 @@ func TestGroup_ASignalToOneEndsAllAndOneResumes(t *testing.T) {
 			t.Errorf("process %d: %v", rank, err)
 		}
 	}
-	last, _, err := checkpoints.Find(run.Dir, checkpoints.LastDir)
-	if err != nil || last.Step != 7 {
-		t.Fatalf("%v, %v, want a checkpoint of step 7", last, err)
-	}
-	if got, _ := finished(t, run); !bytes.Equal(got, want) {
-		t.Error("one process that goes on with a group's run ends with other variables")
-	}
+	equal(t, "saved at step", latest(t, run.Dir, checkpoints.LastDir).Step, 7)
+	endsAs(t, "one process that goes on with a group's run", run, want)
 }
 
 func TestGroup_RefusesWhatItCannotShare(t *testing.T) {
@@ -240,8 +225,7 @@ func TestGroup_RefusesWhatItCannotShare(t *testing.T) {
 			run := tinyRun(t, "", 31)
 			c.change(&run, g.Rank())
 			run.Group = g
-			_, _, err := run.Do(t.Context())
-			return err
+			return run.fails(t)
 		}) {
 			refused(t, fmt.Sprintf("%s, process %d", c.name, rank), err, c.words...)
 		}

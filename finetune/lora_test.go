@@ -3,7 +3,6 @@
 package finetune
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -71,9 +70,7 @@ func testLoRATrainsAsPEFT(t *testing.T) {
 			wanted++
 		}
 	}
-	if len(factors) != wanted {
-		t.Errorf("%d factors, want %d", len(factors), wanted)
-	}
+	equal(t, "factors", len(factors), wanted)
 	for path, now := range c.model.weights(t, "") {
 		if strings.HasPrefix(path, headPath) == slices.Equal(now, backbone[path]) {
 			t.Errorf("%s trains, or the head does not", path)
@@ -115,19 +112,14 @@ func TestLoRA_ResumesOpensAndStartsOthersWithItsSum(t *testing.T) {
 	from, _ := pretrained(t, nil)
 	for _, ema := range []string{"0", "0.5"} {
 		recipe := gomlxtest.Must(tiny().Set("lora=2;grad_accum_steps=2;ema_decay=" + ema))(t)
-		run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: dataset(47, 1), Test: dataset(9, 2), From: from}
-		run.Dir = t.TempDir()
-		variables, rows := finished(t, run)
+		run := saved(t, recipe, 47)
+		run.Test, run.From = dataset(9, 2), from
+		want := finished(t, run)
 		run.Dir = t.TempDir()
 		stopped(t, run, 8)
-		again, _ := finished(t, run)
-		if !bytes.Equal(again, variables) {
-			t.Errorf("ema %s: resumed, the variables differ", ema)
-		}
+		endsAs(t, "resumed, ema "+ema, run, want)
 		opened := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
-		if got := gomlxtest.Must(opened.Evaluate(run.Test))(t); got != rows.Results[0].Test {
-			t.Errorf("ema %s: opened, %+v, want %+v", ema, got, rows.Results[0].Test)
-		}
+		equal(t, "opened, ema "+ema, gomlxtest.Must(opened.Evaluate(run.Test))(t), want.rows.Results[0].Test)
 		next := run
 		next.From, next.Dir = run.Dir, ""
 		next.Recipe.LoRA = 0
@@ -142,7 +134,6 @@ func TestLoRA_AdaptsTheAttentionAlone(t *testing.T) {
 	gomlxtest.OnGo(t)
 	run := tinyRun(t, "lora=1", 30)
 	run.From, _ = pretrained(t, nil)
-	if n := len(begun(t, run).model.weights(t, weight.LowRankRoot)); n != 2*4*2 { // of four matrices in two blocks
-		t.Errorf("%d factors of rank 1", n)
-	}
+	factors := begun(t, run).model.weights(t, weight.LowRankRoot)
+	equal(t, "factors of rank 1, of four matrices in two blocks", len(factors), 2*4*2)
 }

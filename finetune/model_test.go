@@ -37,54 +37,42 @@ func trained(t *testing.T) *Model {
 	return m
 }
 
-// naiveLogits normalizes on the host and runs only the network: [images][classes].
-func naiveLogits(t *testing.T, m *Model, set *data.InMemory) [][]float64 {
-	t.Helper()
-	mean, std := []float64{0.5, 0.4, 0.3}, []float64{0.2, 0.3, 0.4} // of tiny
-	images := make([]float32, len(set.Pixels))
-	for i, p := range set.Pixels {
-		images[i] = float32((float64(p)/255 - mean[i%3]) / std[i%3])
-	}
-	out := gomlxtest.RunModel(t, m.store, func(s *model.Scope, in []*Node) []*Node {
-		return []*Node{m.Recipe.Model.Logits(s.In("vit"), in[0])}
-	}, tensors.FromFlatDataAndDimensions(images, set.Len(), set.Height, set.Width, 3))
-	return slices.Collect(slices.Chunk(out[0], len(set.Classes)))
-}
-
+// The logits are of the network alone, on images that are normalized on the host.
 func TestEvaluate_IsTheNaiveCountOverLogits(t *testing.T) {
 	gomlxtest.OnGo(t)
-	m := trained(t)
-	logits := naiveLogits(t, m, dataset(29, 3))
+	m, all := trained(t), dataset(29, 3)
+	mean, std := []float64{0.5, 0.4, 0.3}, []float64{0.2, 0.3, 0.4} // of tiny
+	images := make([]float32, len(all.Pixels))
+	for i, p := range all.Pixels {
+		images[i] = float32((float64(p)/255 - mean[i%3]) / std[i%3])
+	}
+	logits := gomlxtest.RunModel(t, m.store, func(s *model.Scope, in []*Node) []*Node {
+		return []*Node{m.Recipe.Model.Logits(s.In("vit"), in[0])}
+	}, tensors.FromFlatDataAndDimensions(images, all.Len(), all.Height, all.Width, 3))[0]
 	for _, n := range []int{1, 4, 11, 29} { // batches of 4: the last one is full or not
 		set := dataset(n, 3) // the first images of 29
+		want, loss := report.Metrics{Images: n}, 0.0
 		for i := range set.Labels {
-			set.Labels[i] = int32(i % 7) // mostly wrong, so that labels have all ranks
-		}
-		var loss float64
-		right := map[int]int{}
-		for i, row := range logits[:n] {
-			label := int(set.Labels[i])
-			var sum float64
+			label, row := i%7, logits[7*i:][:7] // mostly wrong, so that labels have all ranks
+			set.Labels[i] = int32(label)
+			sum, larger := 0.0, 0
 			for _, v := range row {
-				sum += math.Exp(v)
+				if sum += math.Exp(v); v > row[label] {
+					larger++
+				}
 			}
 			loss -= math.Log(math.Exp(row[label])/sum) / float64(n)
-			order := make([]int, len(row))
-			for k := range order {
-				order[k] = k
+			if larger < 1 {
+				want.Top1++
 			}
-			slices.SortFunc(order, func(a, b int) int { return cmp.Compare(row[b], row[a]) })
-			for _, k := range []int{1, 5} {
-				if slices.Contains(order[:k], label) {
-					right[k]++
-				}
+			if larger < 5 {
+				want.Top5++
 			}
 		}
 		got := gomlxtest.Must(m.Evaluate(set))(t)
-		if !(math.Abs(float64(got.Loss)-loss) <= 1e-5) || float64(got.Top1) != float64(right[1])/float64(n) ||
-			float64(got.Top5) != float64(right[5])/float64(n) || got.Images != n {
-			t.Errorf("%d images: %+v, want loss %g, top-1 %d, top-5 %d", n, got, loss, right[1], right[5])
-		}
+		near(t, fmt.Sprint(n, " images"), float64(got.Loss), loss, 1e-5)
+		want.Loss, want.Top1, want.Top5 = got.Loss, want.Top1/report.JSONFloat(n), want.Top5/report.JSONFloat(n)
+		equal(t, fmt.Sprint(n, " images"), got, want)
 	}
 }
 
@@ -120,34 +108,14 @@ func TestJudge_ATieIsIncorrect(t *testing.T) {
 	} {
 		e := examination{&data.Info{Classes: make([]string, len(c.logits))}, []verdict{judge(c.logits, int32(c.label))}}
 		got := e.metrics()
-		if got.Top1 != c.top1 || got.Top5 != c.top5 {
-			t.Errorf("%v, label %d: top-1 %g, top-5 %g, want %g and %g", c.logits, c.label, got.Top1, got.Top5, c.top1,
-				c.top5)
-		}
+		equal(t, fmt.Sprint(c.logits, ", label ", c.label), [2]report.JSONFloat{got.Top1, got.Top5},
+			[2]report.JSONFloat{c.top1, c.top5})
 	}
-}
-
-// Of files of many sizes TestPreprocess compares predictions with evaluations.
-func TestPredict_IsSortedAndRefusesAModelThatDiverged(t *testing.T) {
-	gomlxtest.OnGo(t)
-	m := trained(t)
-	file := pngFile(t, thumbnail(dataset(1, 4), 0))
-	got := gomlxtest.Must(m.predictOne(file, 99))(t)
-	falling := func(a, b Class) int { return cmp.Compare(b.Probability, a.Probability) }
-	if len(got) != 7 || !slices.IsSortedFunc(got, falling) {
-		t.Errorf("answers %v", got)
-	}
-	if top, err := m.predictOne(file, 2); err != nil || !slices.Equal(top, got[:2]) {
-		t.Errorf("the first two are %v, %v, want %v", top, err, got[:2])
-	}
-	diverge(t, m)
-	_, err := m.predictOne(file, 1)
-	refused(t, "a model that diverged", err, file, "the model diverged")
 }
 
 func TestOpen_RefusesACheckpointThatLacksAVariable(t *testing.T) {
 	gomlxtest.OnGo(t)
-	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(41, 1), Dir: t.TempDir()}
+	run := saved(t, tiny(), 41)
 	model, _ := done(t, run)
 	last := latest(t, run.Dir, checkpoints.BestDir)
 	const lost = "/vit/block_01/norm2/gain"
@@ -166,8 +134,7 @@ func TestOpen_RefusesACheckpointThatLacksAVariable(t *testing.T) {
 
 func TestOpen_RefusesWhatIsNoCheckpointOfAModel(t *testing.T) {
 	dir := t.TempDir()
-	_, err := Open(gomlxtest.Backend(), dir)
-	refused(t, "an empty directory", err, dir)
+	refused(t, "an empty directory", errorOf(Open(gomlxtest.Backend(), dir)), dir)
 	recipe := gomlxtest.Must(tiny().fit(dataset(9, 1).Describe()))(t)
 	saver := checkpoints.Saver{Dir: filepath.Join(dir, checkpoints.LastDir)}
 	for want, meta := range map[string]any{
@@ -178,8 +145,7 @@ func TestOpen_RefusesWhatIsNoCheckpointOfAModel(t *testing.T) {
 		"of a detector":         map[string]any{"recipe": map[string]any{"detector": struct{}{}}, "from": "a1"}, // a text
 	} {
 		path := gomlxtest.Must(saver.Save(model.NewStore(), 1, meta))(t)
-		_, err := Open(gomlxtest.Backend(), dir)
-		refused(t, want, err, want, path)
+		refused(t, want, errorOf(Open(gomlxtest.Backend(), dir)), want, path)
 	}
 }
 
@@ -281,9 +247,7 @@ func TestScalars_AreWhatAnEncodingLearns(t *testing.T) {
 		trainer := begun(t, tinyRun(t, "wepe_gate=0.3;model.position="+position, 30))
 		advanced(t, trainer, 1)
 		scalars := gomlxtest.Must(trainer.model.scalars())(t)
-		if got := slices.Sorted(maps.Keys(scalars)); !slices.Equal(got, want) {
-			t.Errorf("%s: logs %v, want %v", position, got, want)
-		}
+		equal(t, position, slices.Sorted(maps.Keys(scalars)), want)
 		if lambda := float64(scalars["lambda"]); position == "hybrid" && (lambda == 0.3 || !(math.Abs(lambda-0.3) <= 0.01)) {
 			t.Errorf("λ is %g after one step from 0.3", lambda)
 		}
@@ -303,17 +267,11 @@ func TestEvaluate_ResizesAsTraining(t *testing.T) {
 		large.Pixels = append(large.Pixels, img.Resize(8, 12, preprocess.Bicubic).Pixels...)
 	}
 	got, want := gomlxtest.Must(m.logitsOf(small))(t), gomlxtest.Must(m.logitsOf(large))(t)
-	if !slices.EqualFunc(got, want, slices.Equal) {
-		t.Errorf("logits %v, want those of the images resized before, %v", got, want)
-	}
-	inference := gomlxtest.Must(m.Inference())(t)
-	for row := range small.Labels {
-		out := gomlxtest.Must(inference.Batch([]*data.Image{gomlxtest.Must(small.Image(t.Context(), row))(t)}))(t)
-		nearLogits(t, "inference", [][]float32{out[0].Logits}, want[row:row+1])
-	}
+	equal(t, "logits of images that are resized, or were before", got, want)
+	m.infersAs(t, small, want)
 }
 
-// The expected classes are from each file alone.
+// The expected classes are from each file alone; TestPreprocess compares them with evaluations.
 func TestPredict_ManyFilesAsEachByItself(t *testing.T) {
 	gomlxtest.OnGo(t)
 	m := begun(t, Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(30, 1)}).model // of batches of 4
@@ -349,10 +307,16 @@ func TestPredict_ManyFilesAsEachByItself(t *testing.T) {
 			t.Fatalf("%s: %v, alone %v, %v", files[i], got, want, err)
 		}
 		for k := range want {
-			if got[k].Name != want[k].Name {
-				t.Errorf("%s: %v, alone %v", files[i], got, want)
-			}
-			gomlxtest.NearAbs(t, files[i], []float32{float32(got[k].Probability)}, []float64{want[k].Probability}, 1e-6)
+			equal(t, files[i], got[k].Name, want[k].Name)
+			near(t, files[i], got[k].Probability, want[k].Probability, 1e-6)
 		}
 	}
+	sorted := gomlxtest.Must(m.predictOne(files[0], 99))(t)
+	falling := func(a, b Class) int { return cmp.Compare(b.Probability, a.Probability) }
+	if len(sorted) != 7 || !slices.IsSortedFunc(sorted, falling) {
+		t.Errorf("answers %v", sorted)
+	}
+	equal(t, "the first two", gomlxtest.Must(m.predictOne(files[0], 2))(t), sorted[:2])
+	diverge(t, m)
+	refused(t, "a model that diverged", errorOf(m.predictOne(files[0], 1)), files[0], "the model diverged")
 }

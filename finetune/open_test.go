@@ -7,25 +7,23 @@ import (
 	"image"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
-	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
 )
 
 func TestOpen_LoadsTheRequestedWeights(t *testing.T) {
-	gomlxtest.OnGo(t)
 	fixtures.Each(t, testOpenLoadsTheRequestedWeights)
 }
 
 func testOpenLoadsTheRequestedWeights(t *testing.T) {
+	gomlxtest.OnGo(t)
 	run := overfits(t, "ema_decay=0.4")
 	done(t, run)
 	first, all := bestOf(t, run)
@@ -47,9 +45,7 @@ func testOpenLoadsTheRequestedWeights(t *testing.T) {
 			if size != [2]int{} {
 				continue
 			}
-			if got := gomlxtest.Must(m.Evaluate(run.Validation))(t); got != c.measured {
-				t.Errorf("%s: %+v, evaluated while it trained %+v", m.Source, got, c.measured)
-			}
+			equal(t, m.Source.String(), gomlxtest.Must(m.Evaluate(run.Validation))(t), c.measured)
 			for v := range m.store.IterVariables() {
 				if strings.HasPrefix(v.Path(), "/adamw/") {
 					t.Errorf("opening loads %s of the optimizer", v.Path())
@@ -64,13 +60,13 @@ func testOpenLoadsTheRequestedWeights(t *testing.T) {
 		len(o.SHA256) != 64 {
 		t.Errorf("a foreign model opens as %+v", o)
 	}
-	_, err := OpenOptions{Weights: checkpoints.BestDir}.Open(run.Backend, hf)
-	refused(t, "the best weights of a foreign model", err, "is not a run: it has no best weights")
-	_, err = OpenOptions{Weights: "newest"}.Open(run.Backend, run.Dir)
-	refused(t, "unknown weights", err, `weights "newest"`)
+	open := func(path, weights string) error {
+		return errorOf(OpenOptions{Weights: weights}.Open(run.Backend, path))
+	}
+	refused(t, "the best weights of a foreign model", open(hf, "best"), "is not a run: it has no best weights")
+	refused(t, "unknown weights", open(run.Dir, "newest"), `weights "newest"`)
 	gomlxtest.NoError(t, os.RemoveAll(filepath.Join(run.Dir, checkpoints.BestDir)))
-	_, err = OpenOptions{Weights: checkpoints.BestDir}.Open(run.Backend, run.Dir)
-	refused(t, "a run without best weights", err, `has no "best" checkpoint`)
+	refused(t, "a run without best weights", open(run.Dir, "best"), `has no "best" checkpoint`)
 }
 
 // Logits of ONNX Runtime are the run's, in a program that has it; what needs weights is refused.
@@ -78,7 +74,7 @@ func TestExport_OfONNXOpensAsTheRun(t *testing.T) {
 	gomlxtest.OnGo(t)
 	recipe := everything()
 	recipe.Model.Position = "learned"
-	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Seed: 5, Train: dataset(47, 1), Dir: t.TempDir()}
+	run := saved(t, recipe, 47)
 	m, _ := done(t, run)
 	set, dir := dataset(7, 9), filepath.Join(t.TempDir(), "onnx")
 	gomlxtest.Must(m.Export(dir, checkpoints.ExportOptions{Format: "onnx"}))(t)
@@ -94,18 +90,12 @@ func TestExport_OfONNXOpensAsTheRun(t *testing.T) {
 	}
 	want := gomlxtest.Must(m.logitsOf(set))(t)
 	nearLogits(t, "evaluation", gomlxtest.Must(opened.logitsOf(set))(t), want)
-	inference := gomlxtest.Must(opened.Inference())(t)
-	for row := range set.Len() {
-		out := gomlxtest.Must(inference.Batch([]*data.Image{gomlxtest.Must(set.Image(t.Context(), row))(t)}))(t)
-		nearLogits(t, "inference", [][]float32{out[0].Logits}, want[row:row+1])
-	}
-	_, err = OpenOptions{Size: [2]int{8, 6}}.Open(run.Backend, dir)
-	refused(t, "another size", err, dir)
-	_, err = opened.Export(filepath.Join(t.TempDir(), "hf"), checkpoints.ExportOptions{})
-	refused(t, "an export", err, "onnx")
+	opened.infersAs(t, set, want)
+	refused(t, "another size", errorOf(OpenOptions{Size: [2]int{8, 6}}.Open(run.Backend, dir)), dir)
+	hf := filepath.Join(t.TempDir(), "hf")
+	refused(t, "an export", errorOf(opened.Export(hf, checkpoints.ExportOptions{})), "onnx")
 	refused(t, "flips", opened.AverageFlips(), "ONNX")
-	_, err = opened.Embed("a.png")
-	refused(t, "features", err, "onnx")
+	refused(t, "features", errorOf(opened.Embed("a.png")), "onnx")
 }
 
 // Without its file the preprocessing of a model is unknown: images scaled otherwise get other classes.
@@ -116,11 +106,9 @@ func TestOpen_WithoutPreprocessingRefusesImages(t *testing.T) {
 	gomlxtest.NoError(t, os.Remove(filepath.Join(dir, "preprocessor_config.json")))
 	m := gomlxtest.Must(Open(gomlxtest.Backend(), dir))(t)
 	defer m.Finalize()
-	img := datatest.Tree(t, map[string][]byte{"a.png": datatest.PNG(image.NewGray(image.Rect(0, 0, 7, 5)))})
-	_, err := m.Predict([]string{filepath.Join(img, "a.png")}, 3)
-	refused(t, "an image", err, dir, "preprocessor_config.json")
-	_, err = m.Embed(filepath.Join(img, "a.png"))
-	refused(t, "an image to embed", err, "preprocessor_config.json")
+	file := pngFile(t, image.NewGray(image.Rect(0, 0, 7, 5)))
+	refused(t, "an image", errorOf(m.Predict([]string{file}, 3)), dir, "preprocessor_config.json")
+	refused(t, "an image to embed", errorOf(m.Embed(file)), "preprocessor_config.json")
 }
 
 // As DINOv2, it has positions for another size than that of its images, and no head.
@@ -174,24 +162,25 @@ func TestOpen_OfTheHub(t *testing.T) {
 	if m.Recipe.Model.Width != 96 || len(m.Classes) != 100 {
 		t.Errorf("width %d, %d classes", m.Recipe.Model.Width, len(m.Classes))
 	}
-	_, err := Open(gomlxtest.Backend(), "hf://me/other")
-	refused(t, "a model that is not in the cache", err, "me/other")
+	refused(t, "a model that is not in the cache", errorOf(Open(gomlxtest.Backend(), "hf://me/other")), "me/other")
 }
 
 func TestOpen_DrawsTheStartOfARunAgain(t *testing.T) {
 	gomlxtest.OnGo(t)
-	run := Run{Backend: gomlxtest.Backend(), Recipe: everything(), Seed: 3, Train: dataset(47, 1), Dir: t.TempDir()}
-	set := dataset(5, 9)
-	first := begun(t, Run{Backend: run.Backend, Recipe: run.Recipe, Seed: run.Seed, Train: run.Train})
-	want := gomlxtest.Must(first.model.logitsOf(set))(t)
+	run, set := saved(t, everything(), 47), dataset(5, 9)
+	run.Seed = 3
+	first := run
+	first.Dir = ""
+	want := gomlxtest.Must(begun(t, first).model.logitsOf(set))(t)
 	done(t, run)
-	drawn := gomlxtest.Must(OpenOptions{Weights: checkpoints.Start}.Open(run.Backend, run.Dir))(t)
+	start := OpenOptions{Weights: checkpoints.Start}
+	drawn := gomlxtest.Must(start.Open(run.Backend, run.Dir))(t)
 	nearLogits(t, "start", gomlxtest.Must(drawn.logitsOf(set))(t), want)
 
-	tuned := Run{Backend: run.Backend, Recipe: everything(), Train: run.Train, From: run.Dir, Dir: t.TempDir()}
+	tuned := saved(t, everything(), 47)
+	tuned.From = run.Dir
 	done(t, tuned)
-	_, err := OpenOptions{Weights: checkpoints.Start}.Open(run.Backend, tuned.Dir)
-	refused(t, "the start of a fine-tuning", err, "not from random ones", run.Dir)
+	refused(t, "the start of a fine-tuning", errorOf(start.Open(run.Backend, tuned.Dir)), "not from random ones", run.Dir)
 }
 
 func TestOpen_AtAnotherSizeByTheRuleOfTheEncoding(t *testing.T) {
@@ -200,36 +189,23 @@ func TestOpen_AtAnotherSizeByTheRuleOfTheEncoding(t *testing.T) {
 	for _, position := range gomlxtest.Encodings([]string{"none", "learned", "grid2d", "rope-axial", "as2drope", "liere",
 		"wepe", "wepe-bias", "hybrid"}) {
 		dir, model := pretrained(t, func(r *Recipe) { r.Model.Position, r.EMADecay = position, 0.5 })
-		open := func(size [2]int) (*Model, report.Metrics) {
-			m, err := OpenOptions{Size: size}.Open(gomlxtest.Backend(), dir)
-			if err != nil {
-				t.Fatalf("%s: %v", position, err)
-			}
-			metrics, err := m.Evaluate(set)
-			if err != nil {
-				t.Fatalf("%s: %v", position, err)
-			}
-			return m, metrics
+		open := func(size [2]int) *Model {
+			return gomlxtest.Must(OpenOptions{Size: size}.Open(gomlxtest.Backend(), dir))(t)
 		}
+		own, m := open([2]int{4, 6}), open([2]int{10, 8})
 		want := gomlxtest.Must(model.Evaluate(set))(t)
-		if _, got := open([2]int{4, 6}); got != want {
-			t.Errorf("%s: at its own size %+v, want %+v", position, got, want)
-		}
-		m, _ := open([2]int{10, 8})
-		if rows, cols := m.Recipe.Model.Rows(), m.Recipe.Model.Cols(); rows != 5 || cols != 4 {
-			t.Errorf("%s: a grid of %d×%d, want 5×4", position, rows, cols)
-		}
+		equal(t, position+" at its own size", gomlxtest.Must(own.Evaluate(set))(t), want)
+		gomlxtest.Must(m.Evaluate(set))(t)
+		equal(t, position, [2]int{m.Recipe.Model.Rows(), m.Recipe.Model.Cols()}, [2]int{5, 4})
 		trained, elsewhere := model.weights(t, ""), m.weights(t, "")
 		if _, ok := trained[tablePath]; ok && position != "grid2d" { // tables are resampled, as in timm
 			trained[tablePath] = resampled(t, trained[tablePath], model.Recipe.Model, "timm")
 		} else if position == "learned" || position == "hybrid" {
 			t.Errorf("%s has no table", position)
 		}
-		if !reflect.DeepEqual(elsewhere, trained) {
-			t.Errorf("%s: other weights at another size", position)
-		}
+		equal(t, position+" at another size", elsewhere, trained)
 	}
 	dir, _ := pretrained(t, nil)
-	_, err := OpenOptions{Size: [2]int{5, 8}}.Open(gomlxtest.Backend(), dir)
-	refused(t, "rows of half a patch", err, "2×2")
+	half := OpenOptions{Size: [2]int{5, 8}}
+	refused(t, "rows of half a patch", errorOf(half.Open(gomlxtest.Backend(), dir)), "2×2")
 }

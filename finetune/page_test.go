@@ -11,7 +11,6 @@ import (
 	"image/png"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -63,9 +62,7 @@ func TestRun_FromAPretrainedModelBeginsWithItsAccuracy(t *testing.T) {
 	unseen := second
 	unseen.Dir = "" // nothing is recorded, so nothing is evaluated first
 	other, _ := done(t, unseen)
-	if want := other.weights(t, ""); !reflect.DeepEqual(m.weights(t, ""), want) {
-		t.Error("the look before the first step changed the weights after the last")
-	}
+	equal(t, "weights without the look before the first step", other.weights(t, ""), m.weights(t, ""))
 
 	gomlxtest.NoError(t, second.Page(m, row, report.Figure{Title: "A figure", PNG: []byte("bytes")}))
 	page := string(gomlxtest.Must(os.ReadFile(filepath.Join(second.Dir, PageFile)))(t))
@@ -81,9 +78,7 @@ func TestRun_FromAPretrainedModelBeginsWithItsAccuracy(t *testing.T) {
 	if got := strings.Count(page, ", predicted "); len(wrong) == 0 || got < min(pageMistakes, len(wrong)) {
 		t.Errorf("%d mistakes are shown of %d", got, len(wrong))
 	}
-	if err := (Run{}).Page(nil, report.Result{}); err == nil {
-		t.Error("a run without a directory has a page")
-	}
+	refused(t, "a page without a directory", (Run{}).Page(nil, report.Result{}), "")
 }
 
 // A column per image: the first row is the dataset, the others are epochs.
@@ -97,11 +92,9 @@ func TestShowAugmentation_DrawsEachEpoch(t *testing.T) {
 	plain, flipped := show(""), show("augment.hflip=1")
 	size, each := plain.Bounds().Size(), plain.Bounds().Dy()/(1+shownEpochs)
 	differ := func(row int) (n int) {
-		for y := row * each; y < (row+1)*each; y++ {
-			for x := range size.X {
-				if plain.At(x, y) != flipped.At(x, y) {
-					n++
-				}
+		for i := range each * size.X {
+			if x, y := i%size.X, row*each+i/size.X; plain.At(x, y) != flipped.At(x, y) {
+				n++
 			}
 		}
 		return n

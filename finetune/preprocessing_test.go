@@ -91,28 +91,18 @@ func TestPreprocess_OfPredictionsAndExportsIsEvaluations(t *testing.T) {
 	} {
 		recipe := gomlxtest.Must(tiny().Set("epochs=1;" + c.settings))(t)
 		set := gomlxtest.Must(files.Load(t.Context(), gomlxtest.Must(recipe.Preprocessing(c.size))(t), nil))(t)
-		run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: set, Dir: t.TempDir()}
+		run := saved(t, recipe, 0)
+		run.Train = set
 		trained, _ := done(t, run)
 		want := softmaxOf(t, trained, set)
 		m := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
-		predicted := gomlxtest.Must(m.Predict(paths, 3))(t)
-		for i, classes := range predicted {
-			for _, class := range classes {
-				if k := slices.Index(m.Classes, class.Name); !(math.Abs(class.Probability-want[i][k]) <= 1e-6) {
-					t.Fatalf("%s: %s is %q to %.5f, evaluation %.5f", name, files.Where(i), class.Name, class.Probability,
-						want[i][k])
-				}
-			}
+		for i, classes := range gomlxtest.Must(m.Predict(paths, 3))(t) {
+			m.has(t, name+": "+files.Where(i), classes, want[i])
 		}
 		dir := filepath.Join(t.TempDir(), "export")
-		report, err := m.Export(dir, checkpoints.ExportOptions{Format: "hf"})
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		said := strings.Contains(fmt.Sprint(report), `preprocessing: fit "exact" to 4×6 in place of "cover"`)
-		if said == (c.declared || c.settings != "aspect=crop") {
-			t.Errorf("%s: the export reports %q", name, report)
-		}
+		report := fmt.Sprint(gomlxtest.Must(m.Export(dir, checkpoints.ExportOptions{Format: "hf"}))(t))
+		said := strings.Contains(report, `preprocessing: fit "exact" to 4×6 in place of "cover"`)
+		equal(t, name+": the export reports "+report, said, !c.declared && c.settings == "aspect=crop")
 		if !c.declared {
 			continue
 		}
@@ -141,15 +131,12 @@ func TestPlan_IsOfTheSeedTheEpochAndThePart(t *testing.T) {
 				plan, _ := c.plan(step, part)
 				again, _ := c.plan(step, part)
 				lambda := plan.Mix[5]
-				if plan.Mix != again.Mix {
-					t.Errorf("%s: another plan when it is asked again", name)
-				}
+				equal(t, name+": when it is asked again", again.Mix, plan.Mix)
 				if other, known := seen[lambda]; known && lambda > 1e-6 && lambda < 1-1e-6 {
 					t.Errorf("%s is mixed as %s", name, other)
 				}
-				if half := math.Abs(float64(lambda)-0.5) < 0.05; half != (step >= c.PerPass) {
-					t.Errorf("%s of epochs of %d: mixed by %g", name, c.PerPass, lambda)
-				}
+				half := math.Abs(float64(lambda)-0.5) < 0.05
+				equal(t, fmt.Sprint(name, ": mixed by ", lambda), half, step >= c.PerPass)
 				seen[lambda] = name
 			}
 		}
@@ -167,9 +154,7 @@ func TestProbabilities_FollowScores(t *testing.T) {
 	} {
 		m := &Model{Activation: scores, Classes: make([]string, len(logits))}
 		gomlxtest.Near(t, "scores "+scores, m.probabilities(logits), want, 1e-12)
-		if got := m.TopK(logits, -1); len(got) != 0 {
-			t.Errorf("at most -1 classes are %v", got)
-		}
+		equal(t, "classes of at most -1", len(m.TopK(logits, -1)), 0)
 	}
 }
 

@@ -5,6 +5,7 @@ package finetune
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"reflect"
 	"slices"
@@ -46,12 +47,9 @@ func TestSet_ChangesTheFieldItNames(t *testing.T) {
 		want, from := start(), start()
 		change(&want)
 		got, err := from.Set(settings)
-		if err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%q: %+v, %v, want %+v", settings, got, err, want)
-		}
-		if !reflect.DeepEqual(from, start()) {
-			t.Errorf("%q changes the recipe it starts from", settings)
-		}
+		gomlxtest.NoError(t, err)
+		equal(t, settings, got, want)
+		equal(t, "the recipe before "+settings, from, start())
 	}
 }
 
@@ -60,8 +58,7 @@ func TestSet_RefusesInOneLineThatHasTheSetting(t *testing.T) {
 		"nothing.width=1", "model.width.x=1", "epochs=three", "epochs=3.5", "epochs=null", "name=5",
 		"optimizer.decay_all=1", "optimizer.learning_rates.head=", "model=wepe", "augment.size=24", "learning_rate=nan",
 		"model.width=1e400"} {
-		_, err := tiny().Set("batch_size=5;" + settings)
-		refused(t, settings, err, "finetune: ", settings)
+		refused(t, settings, errorOf(tiny().Set("batch_size=5;"+settings)), "finetune: ", settings)
 	}
 	// 0 would be the default of these, in whatever form; of steps and epochs one has none.
 	for name, settings := range map[string]string{"optimizer.epsilon": "optimizer.epsilon=0",
@@ -70,22 +67,17 @@ func TestSet_RefusesInOneLineThatHasTheSetting(t *testing.T) {
 		"eval_every_steps": "steps=9;eval_every_steps=0", "grad_accum_steps": "grad_accum_steps=0",
 		"eval_batch_size": "eval_batch_size=0", "optimizer.momentum": "optimizer.name=sgd;optimizer.momentum=0",
 		"augment.mix_prob": "augment.mix_prob=0"} {
-		_, err := tiny().Set(settings)
-		refused(t, settings, err, "finetune: "+name+" = 0")
+		refused(t, settings, errorOf(tiny().Set(settings)), "finetune: "+name+" = 0")
 	}
 	for _, settings := range []string{"steps=9;eval_every_epochs=0", "eval_every_steps=0",
 		"grad_accum_steps=0;grad_accum_steps=2"} {
-		if _, err := tiny().Set(settings); err != nil {
-			t.Errorf("%s: %v", settings, err)
-		}
+		gomlxtest.NoError(t, errorOf(tiny().Set(settings)))
 	}
 	for settings, ok := range map[string]bool{"": false, ";lora=2": true,
 		";lora=2;freeze=lora,head,position,gate": false} {
 		r := gomlxtest.Must(tiny().Set("freeze=backbone,position,gate,head" + settings))(t)
 		r.Model.ImageRows, r.Model.ImageCols, r.Model.Classes = 4, 6, 7
-		if _, err := r.Resolve(); (err == nil) != ok {
-			t.Errorf("all groups frozen%s: %v", settings, err)
-		}
+		equal(t, "all groups frozen"+settings, errorOf(r.Resolve()) == nil, ok)
 	}
 }
 
@@ -108,17 +100,14 @@ func TestAdopt_CopiesEveryField(t *testing.T) {
 	}
 	source.Model.Position = "learned"
 	run := Recipe{Model: vit.Config{Position: "none", DropPath: 0.25}}
-	got, err := run.adopt(source)
-	gomlxtest.NoError(t, err)
+	got := gomlxtest.Must(run.adopt(source))(t)
 	want := source.Model
 	want.ImageRows, want.ImageCols, want.Classes, want.Position, want.DropPath = 0, 0, 0, "none", 0.25
 	want.Dropout, want.AttentionDropout, want.Init, want.DType, want.Recompute = 0, 0, "", "", false
-	if got.Model != want {
-		t.Errorf("got %+v, want %+v", got.Model, want)
-	}
+	equal(t, "model", got.Model, want)
 	run.Model.Activation = "relu"
-	_, err = run.adopt(source)
-	refused(t, "another activation", err, "activation is relu, but of Activation in checkpoint other")
+	refused(t, "another activation", errorOf(run.adopt(source)),
+		"activation is relu, but of Activation in checkpoint other")
 }
 
 // A recipe has numbers for at most three channels.
@@ -126,9 +115,7 @@ func TestNewSource_NormalizesUpToThreeChannels(t *testing.T) {
 	for n, want := range map[int][2][3]float64{0: {}, 1: {{0.1}, {0.5}}, 3: {{0.1, 0.2, 0.3}, {0.5, 0.6, 0.7}}, 4: {}} {
 		s := newSource("other", &checkpoints.Imported{Config: tiny().Model, Mean: []float64{0.1, 0.2, 0.3, 0.4}[:n],
 			Std: []float64{0.5, 0.6, 0.7, 0.8}[:n]}, nil)
-		if s.Mean != want[0] || s.Std != want[1] {
-			t.Errorf("%d channels: mean %v, std %v, want %v", n, s.Mean, s.Std, want)
-		}
+		equal(t, fmt.Sprint(n, " channels"), [2][3]float64{s.Mean, s.Std}, want)
 	}
 }
 
@@ -158,9 +145,7 @@ func TestRecipe_NumbersHaveRanges(t *testing.T) {
 			return r.validateNumbers()
 		}
 		for _, value := range strings.Fields(c.valid) {
-			if err := of(value); err != nil {
-				t.Errorf("%s%s=%s: %v", c.before, c.name, value, err)
-			}
+			equal(t, c.before+c.name+"="+value, of(value), nil)
 		}
 		for _, value := range strings.Fields(c.invalid) {
 			var wrong *setting.RangeError
@@ -171,9 +156,7 @@ func TestRecipe_NumbersHaveRanges(t *testing.T) {
 	}
 	for _, value := range []float64{math.NaN(), math.Inf(1)} { // not representable in JSON
 		for _, r := range []Recipe{{EMADecay: value}, {LearningRate: value}, {Optimizer: engine.Optimizer{ClipNorm: value}}} {
-			if r.validateNumbers() == nil {
-				t.Errorf("%g is valid in %+v", value, r)
-			}
+			refused(t, fmt.Sprint(value), r.validateNumbers(), "")
 		}
 	}
 }
@@ -184,37 +167,25 @@ func TestAdopt_KeepsTheTrainingGrid(t *testing.T) {
 	source.Model.Position, source.Model.ImageRows, source.Model.ImageCols = "as2drope", 10, 6
 	kept, other := tiny(), tiny()
 	kept.Model.Position, other.Model.Position = "as2drope", "learned"
-	kept, err := kept.adopt(source)
-	want := map[string]any{"rope_theta": 50.0, "as2drope_base_rows": 5}
-	if err != nil || !reflect.DeepEqual(kept.Params, want) {
-		t.Errorf("the run has %v, %v, want %v", kept.Params, err, want)
-	}
-	if other, err = other.adopt(source); err != nil || other.Params != nil {
-		t.Errorf("a run with an encoding of its own has %v, %v", other.Params, err)
-	}
+	kept = gomlxtest.Must(kept.adopt(source))(t)
+	equal(t, "the run has", kept.Params, map[string]any{"rope_theta": 50.0, "as2drope_base_rows": 5})
+	other = gomlxtest.Must(other.adopt(source))(t)
+	equal(t, "a run with an encoding of its own has", other.Params, nil)
 	// A source that was itself fine-tuned passes on the origin of its own source.
 	source.Params["as2drope_base_rows"] = 7.0
-	if kept, err = tiny().Set("model.position=as2drope"); err == nil {
-		kept, err = kept.adopt(source)
-	}
-	if err != nil || kept.Params["as2drope_base_rows"] != 7.0 {
-		t.Errorf("the run has %v, %v, want 7 rows", kept.Params, err)
-	}
+	kept = gomlxtest.Must(gomlxtest.Must(tiny().Set("model.position=as2drope"))(t).adopt(source))(t)
+	equal(t, "rows", kept.Params["as2drope_base_rows"], 7.0)
 	kept.Params["as2drope_base_rows"] = 3
-	if _, err = kept.adopt(source); err == nil || !strings.Contains(err.Error(), "as2drope_base_rows is 3, but 7") {
-		t.Errorf("another grid: %v", err)
-	}
+	refused(t, "another grid", errorOf(kept.adopt(source)), "as2drope_base_rows is 3, but 7")
 }
 
 func TestRecipe_SurvivesItsFile(t *testing.T) {
 	for _, name := range RecipeNames() {
 		want := gomlxtest.Must(RecipeByName(name))(t)
 		want, _ = want.Resolve() // the data complete it
-		encoded := gomlxtest.Must(json.Marshal(want))(t)
 		var got Recipe
-		if err := json.Unmarshal(encoded, &got); err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: read back as %+v, %v, want %+v", name, got, err, want)
-		}
+		gomlxtest.NoError(t, json.Unmarshal(gomlxtest.Must(json.Marshal(want))(t), &got))
+		equal(t, name, got, want)
 	}
 	var unknown *setting.UnknownError
 	if _, err := RecipeByName("nothing"); !errors.As(err, &unknown) || !slices.Equal(unknown.Names, RecipeNames()) {
@@ -239,17 +210,10 @@ func TestNamed_FitsItsModel(t *testing.T) {
 			r.Model.Position = "hybrid"
 			source := &initialModel{Path: "pretrained", Model: model, Mean: [3]float64{0.5, 0.5, 0.5},
 				Std: [3]float64{0.5, 0.5, 0.5}}
-			if r, err = r.adopt(source); err != nil {
-				t.Errorf("%s: %v", name, err)
-				continue
-			}
+			r = gomlxtest.Must(r.adopt(source))(t)
 		}
-		if _, err := r.fit(cifar100.Describe()); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		if unnamed := r.Augment.Mean == [3]float64{}; unnamed != (name == "shapes") {
-			t.Errorf("%s: mean %v", name, r.Augment.Mean)
-		}
+		gomlxtest.Must(r.fit(cifar100.Describe()))(t)
+		equal(t, name+" has no mean", r.Augment.Mean == [3]float64{}, name == "shapes")
 	}
 }
 
@@ -263,9 +227,7 @@ func TestNamed_HasTheParametersAndRatesOfTheScripts(t *testing.T) {
 			scope.SetParams(r.Params)
 			net.Logits(scope, graph.Zeros(g, shapes.Make(dtypes.Float32, 1, 224, 224, 3)))
 		})
-		if got != want {
-			t.Errorf("%s: %d parameters, want %d", name, got, want)
-		}
+		equal(t, "parameters of "+name, got, want)
 	}
 	for _, c := range []struct {
 		recipe string
@@ -279,17 +241,13 @@ func TestNamed_HasTheParametersAndRatesOfTheScripts(t *testing.T) {
 		{"release-resisc45", [4]float64{1.5e-5, 1.8e-4, 2.7e-4, 2.7e-4}, 0.6},
 	} {
 		r := gomlxtest.Must(RecipeByName(c.recipe))(t)
-		near := func(what string, got, want float64) {
-			if !(math.Abs(got-want) <= 1e-6*want) {
-				t.Errorf("%s: %s is %g, want %g", c.recipe, what, got, want)
-			}
-		}
+		check := func(what string, got, want float64) { near(t, c.recipe+": "+what, got, want, 1e-6*want) }
 		for i, variable := range []string{"/vit/block_03/norm1/gain", "/vit/position/surrogate/scale",
 			"/vit/head/weights", "/vit/position/gate_raw"} {
-			near(variable, r.LearningRate*r.Optimizer.Factor(variable, 12), c.rates[i])
+			check(variable, r.LearningRate*r.Optimizer.Factor(variable, 12), c.rates[i])
 		}
 		if c.gate > 0 {
-			near("λ", r.Params["wepe_gate"].(float64), 1/(1+math.Exp(-c.gate)))
+			check("λ", r.Params["wepe_gate"].(float64), 1/(1+math.Exp(-c.gate)))
 		}
 	}
 }
@@ -304,18 +262,14 @@ func FuzzSet(f *testing.F) {
 		start := everything()
 		start.Params = map[string]any{"wepe_mode": "paper"}
 		got, err := start.Set(settings)
-		if !reflect.DeepEqual(start.Params, map[string]any{"wepe_mode": "paper"}) {
-			t.Errorf("the recipe it starts from has %v", start.Params)
-		}
+		equal(t, "the recipe it starts from", start.Params, map[string]any{"wepe_mode": "paper"})
 		if err != nil {
 			if strings.Contains(err.Error(), "\n") || !strings.HasPrefix(err.Error(), "finetune: ") {
 				t.Errorf("%q", err)
 			}
 			return
 		}
-		if again, err := got.Set(settings); err != nil || !reflect.DeepEqual(again, got) {
-			t.Errorf("set twice: %+v, %v, want %+v", again, err, got)
-		}
+		equal(t, "set twice", gomlxtest.Must(got.Set(settings))(t), got)
 	})
 }
 
@@ -326,9 +280,7 @@ func TestDefaultRecipes_AreDeiTsAndMAEs(t *testing.T) {
 	want := gomlxtest.Must(scratch.Set("optimizer.weight_decay=0.05;label_smoothing=0.1;model.drop_path=0.1;" +
 		"learning_rate=5e-4;model.patch_size=16;model.width=384;model.depth=12;model.num_heads=6;augment.size=[224,224];" +
 		"augment.hflip=0.5;augment.mean=[0.485,0.456,0.406];augment.std=[0.229,0.224,0.225]"))(t)
-	if !reflect.DeepEqual(scratch, want) {
-		t.Errorf("from scratch %+v, want %+v", scratch, want)
-	}
+	equal(t, "from scratch", scratch, want)
 	for width, rate := range map[int]float64{192: 1e-3, 384: 5e-4, 768: 2.5e-4, 1024: 1.875e-4} {
 		got := FineTuning(vit.Config{Width: width, ImageRows: 32, ImageCols: 48, Position: "rope-axial"}, 50_000)
 		want := gomlxtest.Must(got.Set("optimizer.weight_decay=0.05;optimizer.layer_decay=0.75;label_smoothing=0.1;" +
@@ -336,9 +288,7 @@ func TestDefaultRecipes_AreDeiTsAndMAEs(t *testing.T) {
 		if want.LearningRate = rate; math.Abs(got.LearningRate-rate) < 1e-12 {
 			want.LearningRate = got.LearningRate
 		}
-		if !reflect.DeepEqual(got, want) {
-			t.Errorf("width %d: %+v, want %+v", width, got, want)
-		}
+		equal(t, fmt.Sprint("width ", width), got, want)
 	}
 }
 
@@ -353,9 +303,7 @@ func TestDefaultRecipes_FollowTheNumberOfImages(t *testing.T) {
 		1279: {28, 3, 3, 32}, 1280: {28, 3, 3, 64}, 19_000: {2, 3, 3, 64}, 1_000_000: {2, 10, 10, 64}} {
 		tuned := FineTuning(ti, images)
 		got := [4]int{Photos(images).Epochs, tuned.Epochs, FineTuning(base, images).Epochs, tuned.BatchSize}
-		if got != want {
-			t.Errorf("%d images: %d epochs from scratch, from Ti and from B, batches; want %d", images, got, want)
-		}
+		equal(t, fmt.Sprint(images, " images: epochs from scratch, from Ti and from B, a batch"), got, want)
 	}
 }
 
@@ -393,10 +341,10 @@ func TestUnread_NamesWhatHasNoEffect(t *testing.T) {
 		{"optimizer.learning_rates.vectors=3;lora=2", "none", "freeze that trains vectors"},
 	} {
 		err := gomlxtest.Must(tiny().Set(c.settings))(t).UnusedSetting(c.settings, strings.Fields(c.positions)...)
-		if c.want != "" {
+		if c.want == "" {
+			gomlxtest.NoError(t, err)
+		} else {
 			refused(t, c.settings, err, c.want)
-		} else if err != nil {
-			t.Errorf("%s with %s: %v", c.settings, c.positions, err)
 		}
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -46,14 +45,14 @@ func TestRun_InterruptedEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 		}
 		recipe := gomlxtest.Must(everything().Set(c.settings))(t)
 		recipe.Model.Position = c.position
-		run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Seed: 5, Train: dataset(47, 1), Test: dataset(9, 2),
-			From: c.from}
-		run.Dir = t.TempDir()
-		variables, rows := finished(t, run)
+		run := saved(t, recipe, 47)
+		run.Seed, run.Test, run.From = 5, dataset(9, 2), c.from
+		want := finished(t, run)
 		evaluations := 3
 		if c.from != "" {
 			evaluations++ // before the first step
 		}
+		rows := want.rows
 		if len(rows.Evals) != evaluations || len(rows.Results) != 1 || rows.Results[0].Steps != 21 {
 			t.Fatalf("%s: %d evaluations and the results %+v are recorded", name, len(rows.Evals), rows.Results)
 		}
@@ -70,17 +69,9 @@ func TestRun_InterruptedEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 			ofEarlierVersion(t, latest(t, run.Dir, checkpoints.LastDir))
 		}
 		run.Progress = func(p engine.Progress) { t.Errorf("a finished run makes step %d", p.Step) }
-		gotVariables, gotRows := finished(t, run)
+		endsAs(t, name, run, want)
 		m := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
-		if got := gomlxtest.Must(m.Evaluate(run.Test))(t); got != rows.Results[0].Test {
-			t.Errorf("%s: opened, %+v, the row has %+v", name, got, rows.Results[0].Test)
-		}
-		if !bytes.Equal(gotVariables, variables) {
-			t.Errorf("%s: the variables differ from those of the unbroken run", name)
-		}
-		if !reflect.DeepEqual(gotRows, rows) {
-			t.Errorf("%s: the rows\n%+v\ndiffer from those of the unbroken run\n%+v", name, gotRows, rows)
-		}
+		equal(t, name+", opened", gomlxtest.Must(m.Evaluate(run.Test))(t), rows.Results[0].Test)
 	}
 }
 
@@ -114,19 +105,14 @@ func TestRecipe_OfARowOfAnEarlierVersion(t *testing.T) {
 	}
 	now := gomlxtest.Must(RecipeByName("demo-pretrain"))(t)
 	now.Model.Position = was.Model.Position
-	if err := now.Diff(rows.Results[0].Settings); err != nil {
-		t.Error(err)
-	}
+	gomlxtest.NoError(t, now.Diff(rows.Results[0].Settings))
 	now.LabelSmoothing = 0.2
-	var other *engine.OtherRunError
-	if err := now.Diff(rows.Results[0].Settings); !errors.As(err, &other) || other.Field != "label_smoothing" {
-		t.Errorf("other label smoothing: %v", err)
-	}
+	equal(t, "other label smoothing", otherRun(now.Diff(rows.Results[0].Settings)), "label_smoothing")
 }
 
 func TestRun_RefusesTheDirectoryOfAnother(t *testing.T) {
 	gomlxtest.OnGo(t)
-	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(30, 1), Dir: t.TempDir()}
+	run := saved(t, tiny(), 30)
 	stopped(t, run, 1)
 	for field, change := range map[string]func(*Run){
 		"optimizer.weight_decay": func(r *Run) { r.Recipe.Optimizer.WeightDecay = 0.06 },
@@ -136,23 +122,21 @@ func TestRun_RefusesTheDirectoryOfAnother(t *testing.T) {
 	} {
 		other := run
 		change(&other)
-		_, _, err := other.Do(t.Context())
-		var differ *engine.OtherRunError
-		if !errors.As(err, &differ) || differ.Field != field || !strings.HasPrefix(differ.Dir, run.Dir) {
-			t.Errorf("%s: %v", field, err)
+		err := other.fails(t)
+		equal(t, fmt.Sprint(err), otherRun(err), field)
+		if differ := new(engine.OtherRunError); errors.As(err, &differ) && !strings.HasPrefix(differ.Dir, run.Dir) {
+			t.Errorf("%s: of the directory %s", field, differ.Dir)
 		}
 	}
-	if _, _, err := run.Do(t.Context()); err != nil {
-		t.Errorf("the same run does not go on: %v", err)
-	}
+	done(t, run) // the same run goes on
 }
 
 func TestRun_StoppedAnywhereLeaksNothing(t *testing.T) {
 	gomlxtest.OnGo(t)
 	rng := campaign.Rand(11)
 	campaign.Leaks(t, 5, func(int) {
-		run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(30, 1), Test: dataset(9, 2),
-			Dir: t.TempDir()}
+		run := saved(t, tiny(), 30)
+		run.Test = dataset(9, 2)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		stop := rng.IntN(18) // of 15 steps

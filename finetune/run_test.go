@@ -35,13 +35,7 @@ func TestAccumulate_IsOneStepOnTheWholeBatch(t *testing.T) {
 		want := after(1)
 		for _, parts := range gomlxtest.InTurn(1, 2, 3) {
 			for path, got := range after(parts) {
-				gap := 0.0
-				for i := range got {
-					gap = max(gap, math.Abs(got[i]-want[path][i]))
-				}
-				if gap > 1e-6 {
-					t.Errorf("clip %g, %d parts: %s differs by %g", clip, parts, path, gap)
-				}
+				gomlxtest.NearAbs(t, fmt.Sprintf("clip %g, %d parts: %s", clip, parts, path), got, want[path], 1e-6)
 			}
 		}
 	}
@@ -68,11 +62,12 @@ func TestRow_TrainLossIsTheMeanSinceTheRowBefore(t *testing.T) {
 		}
 		return sum
 	}
-	if len(rows) != 2 || rows[0].Step != 8 || rows[1].Step != 12 ||
-		!(math.Abs(float64(rows[0].TrainLoss)-mean(losses[:8])) <= 1e-12) ||
-		!(math.Abs(float64(rows[1].TrainLoss)-mean(losses[8:])) <= 1e-12) {
-		t.Errorf("rows %+v of the losses %v", rows, losses)
+	if len(rows) != 2 {
+		t.Fatalf("%d rows", len(rows))
 	}
+	equal(t, "steps", [2]int{rows[0].Step, rows[1].Step}, [2]int{8, 12})
+	near(t, "until epoch 2", float64(rows[0].TrainLoss), mean(losses[:8]), 1e-12)
+	near(t, "until epoch 3", float64(rows[1].TrainLoss), mean(losses[8:]), 1e-12)
 }
 
 func TestEMA_FollowsItsRecursion(t *testing.T) {
@@ -93,10 +88,8 @@ func TestEMA_FollowsItsRecursion(t *testing.T) {
 					if step > 0 {
 						want[path][i] = decay*want[path][i] + (1-decay)*now[path][i]
 					}
-					if !(math.Abs(average[i]-want[path][i]) <= 1e-6) {
-						t.Fatalf("step %d: %s is %g, want %g", step, path, average[i], want[path][i])
-					}
 				}
+				gomlxtest.NearAbs(t, fmt.Sprintf("step %d: %s", step, path), average, want[path], 1e-6)
 			}
 		}
 
@@ -111,10 +104,8 @@ func TestEMA_FollowsItsRecursion(t *testing.T) {
 		}
 		for k, want := range [][2]map[string][]float64{{average, weights}, {weights, average}} {
 			gomlxtest.NoError(t, trainer.model.swapAverages())
-			if !reflect.DeepEqual(trainer.model.weights(t, ""), want[0]) ||
-				!reflect.DeepEqual(trainer.model.weights(t, engine.AverageRoot), want[1]) {
-				t.Errorf("%d calls of swapAverages do not exchange, or restore, weights and averages", k+1)
-			}
+			is := [2]map[string][]float64{trainer.model.weights(t, ""), trainer.model.weights(t, engine.AverageRoot)}
+			equal(t, fmt.Sprintf("weights and averages after %d calls of swapAverages", k+1), is, want)
 		}
 	}
 }
@@ -129,10 +120,8 @@ func TestRun_WarnsOfPatchesTooCloseForFloat32(t *testing.T) {
 		if got := strings.Count(said.String(), "too close for float32"); got > 1 || (got == 1) != want {
 			t.Errorf("%s: warned %d times: %s", settings, got, said.String())
 		}
-		// Four steps of two micro-batches.
-		if got := strings.Count(said.String(), "training weights frozen (13 variables"); got != 1 {
-			t.Errorf("%s: the trained groups are logged %d times: %s", settings, got, said.String())
-		}
+		frozen := strings.Count(said.String(), "training weights frozen (13 variables")
+		equal(t, "lines of the trained groups, of four steps of two micro-batches", frozen, 1)
 	}
 }
 
@@ -163,8 +152,7 @@ func TestRun_RefusesInOneLineAndLeavesNothing(t *testing.T) {
 	check := func(run Run, words ...string) {
 		t.Helper()
 		run.Dir = dir
-		_, _, err := run.Do(t.Context())
-		refused(t, words[0], err, words[len(words)-1])
+		refused(t, words[0], run.fails(t), words[len(words)-1])
 		if files, _ := filepath.Glob(filepath.Join(dir, "[^.]*")); len(files) > 0 {
 			t.Fatalf("%q: left %v", words, files)
 		}
@@ -209,7 +197,7 @@ func ofClasses(names string) *data.InMemory {
 
 func TestRun_DivergedIsStoppedAndNotSaved(t *testing.T) {
 	gomlxtest.OnGo(t)
-	run := Run{Backend: gomlxtest.Backend(), Recipe: tiny(), Train: dataset(40, 1), Dir: t.TempDir()}
+	run := saved(t, tiny(), 40)
 	trainer := begun(t, run)
 	advanced(t, trainer, 1)
 	diverge(t, trainer.model)
@@ -217,13 +205,11 @@ func TestRun_DivergedIsStoppedAndNotSaved(t *testing.T) {
 	for trainer.Step() < trainer.Steps && err == nil {
 		err = trainer.Advance()
 	}
-	if !errors.Is(err, engine.ErrDiverged) || !strings.Contains(err.Error(), "learning_rate") ||
-		!strings.Contains(err.Error(), "about step 2:") {
-		t.Errorf("want an error about divergence in the second step, got %v", err)
+	refused(t, "a model that diverged in the second step", err, "learning_rate", "about step 2:")
+	if !errors.Is(err, engine.ErrDiverged) {
+		t.Errorf("%v, want ErrDiverged", err)
 	}
-	if last, _, err := checkpoints.Find(run.Dir, checkpoints.LastDir); err != nil || last != nil {
-		t.Errorf("a diverged state is saved: %v, %v", last, err)
-	}
+	equal(t, "a diverged state is saved", latest(t, run.Dir, checkpoints.LastDir), nil)
 }
 
 func TestSchedule_CountsOptimizerSteps(t *testing.T) {
@@ -247,18 +233,15 @@ func TestSchedule_CountsOptimizerSteps(t *testing.T) {
 		}
 		for step := range c.steps {
 			want := engine.Schedule{Peak: 0.2, Warmup: c.warmup, Steps: c.steps}.At(step)
-			if got := trainer.Optimizer.Schedule.At(step); got != want {
-				t.Errorf("%s: rate %g at step %d, want %g", name, got, step, want)
-			}
+			equal(t, fmt.Sprintf("%s: rate at step %d", name, step), trainer.Optimizer.Schedule.At(step), want)
 			advanced(t, trainer, 1)
 			_, _, seen := trainer.order.At(step - step%trainer.PerPass)
 			batch := slices.Clone(seen)
 			slices.Sort(batch)
 			batches[fmt.Sprint(batch)] = true
 		}
-		if trainer.Step() != trainer.Steps || !slices.Equal(evaluated, c.evaluated) {
-			t.Errorf("%s: %d steps of %d, evaluated after %v", name, trainer.Step(), trainer.Steps, evaluated)
-		}
+		equal(t, name, trainer.Step(), trainer.Steps)
+		equal(t, name+": evaluated after", evaluated, c.evaluated)
 		if name == "steps" && len(batches) < 5 {
 			t.Errorf("%d different batches in 10 epochs of one", len(batches))
 		}
@@ -301,19 +284,17 @@ func TestClassWeights_ScaleTheLossOfEachImage(t *testing.T) {
 			want -= weights[class] * target * (float64(logit) - logSumExp(logits[row])) / float64(len(trainer.rows))
 		}
 	}
-	if got := gomlxtest.Must(trainer.Loss())(t); !(math.Abs(got-want) <= 1e-5*want) {
-		t.Errorf("loss %g, want %g", got, want)
-	}
+	near(t, "loss", gomlxtest.Must(trainer.Loss())(t), want, 1e-5*want)
 }
 
 // scikit-learn's compute_class_weight("balanced") of 2, 3 and 5 images: n/(3·n_c).
 func TestClassWeights_BalancedAreScikitLearns(t *testing.T) {
 	info := &data.Info{Name: "unequal", Classes: []string{"a", "b", "c"}, Labels: []int32{2, 1, 0, 2, 2, 1, 1, 2, 0, 2}}
-	got := gomlxtest.Must(Recipe{ClassWeights: "balanced"}.classWeights(info))(t)
+	balanced := Recipe{ClassWeights: "balanced"}
+	got := gomlxtest.Must(balanced.classWeights(info))(t)
 	gomlxtest.NearAbs(t, "balanced", got, []float64{10. / 6, 10. / 9, 10. / 15}, 1e-6)
 	info.Classes = append(info.Classes, "d")
-	_, err := Recipe{ClassWeights: "balanced"}.classWeights(info)
-	refused(t, "an empty class", err, "no image of class d")
+	refused(t, "an empty class", errorOf(balanced.classWeights(info)), "no image of class d")
 }
 
 func TestFreeze_KeepsBitsAndHasNoState(t *testing.T) {
@@ -331,16 +312,12 @@ func TestFreeze_KeepsBitsAndHasNoState(t *testing.T) {
 	} {
 		freeze, trained := test.freeze, test.trained
 		for _, kind := range gomlxtest.InTurn(i, "adamw", "sgd") {
-			trainer := begun(t, tinyRun(t, "model.position=hybrid;warmup_epochs=0;ema_decay=0.5;"+
-				"grad_accum_steps=2;learning_rate=0.1;"+
-				"optimizer.weight_decay=0;optimizer.name="+kind+";freeze="+freeze, 30))
+			trainer := begun(t, tinyRun(t, "model.position=hybrid;warmup_epochs=0;ema_decay=0.5;grad_accum_steps=2;"+
+				"learning_rate=0.1;optimizer.weight_decay=0;optimizer.name="+kind+";freeze="+freeze, 30))
 			store := trainer.model.store
 			// The initial weights are drawn while the first program is compiled; an evaluation comes first.
 			gomlxtest.Must(trainer.model.Evaluate(dataset(5, 2)))(t)
-			before := map[string][]byte{}
-			for v := range store.IterVariables() {
-				before[v.Path()] = rawBytes(t, v.MustValue())
-			}
+			before := trainer.model.bits(t)
 			advanced(t, trainer, 3)
 			moved := map[string]bool{}
 			for path, old := range before {

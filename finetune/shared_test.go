@@ -11,6 +11,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -106,6 +108,11 @@ func everything() Recipe {
 	return r
 }
 
+// saved is a run on a number of images, in a directory of its own.
+func saved(t *testing.T, recipe Recipe, images int) Run {
+	return Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: dataset(images, 1), Dir: t.TempDir()}
+}
+
 func begun(t *testing.T, run Run) *classification {
 	t.Helper()
 	run = gomlxtest.Must(run.prepared())(t)
@@ -153,13 +160,19 @@ func latest(t *testing.T, dir, kind string) *checkpoints.Checkpoint {
 	return c
 }
 
-// finished runs to the end and returns the bytes of the last checkpoint and the rows without measured times.
-func finished(t *testing.T, run Run) (variables []byte, rows report.Rows) {
+// end is what a run leaves: the bytes of its last checkpoint, and its rows without measured times.
+type end struct {
+	variables []byte
+	rows      report.Rows
+}
+
+// finished runs to the end.
+func finished(t *testing.T, run Run) end {
 	t.Helper()
 	done(t, run)
 	last := latest(t, run.Dir, checkpoints.LastDir)
-	variables = gomlxtest.Must(os.ReadFile(filepath.Join(last.Path, "variables.safetensors")))(t)
-	rows = gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, engine.RowsFile)))(t)
+	variables := gomlxtest.Must(os.ReadFile(filepath.Join(last.Path, "variables.safetensors")))(t)
+	rows := gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, engine.RowsFile)))(t)
 	if len(rows.Skipped) > 0 {
 		t.Fatal(rows.Skipped)
 	}
@@ -173,7 +186,17 @@ func finished(t *testing.T, run Run) (variables []byte, rows report.Rows) {
 		r := &rows.Results[i]
 		r.ImagesPerSecond, r.WallSeconds, r.Date, r.Commit = 0, 0, "", "" // somebody may commit meanwhile
 	}
-	return variables, rows
+	return end{variables, rows}
+}
+
+// endsAs runs to the end, which must be that of another run.
+func endsAs(t *testing.T, what string, run Run, want end) {
+	t.Helper()
+	got := finished(t, run)
+	if !bytes.Equal(got.variables, want.variables) {
+		t.Errorf("%s: the variables differ", what)
+	}
+	equal(t, what, got.rows, want.rows)
 }
 
 // stopped starts or resumes a run and interrupts it after a step; after the last step it finishes.
@@ -210,6 +233,55 @@ func onTheSameBits(t *testing.T) {
 	}
 }
 
+// equal fails the test unless two values are deeply equal.
+func equal[T any](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// near fails the test unless two numbers differ by at most a tolerance.
+func near(t testing.TB, what string, got, want, tolerance float64) {
+	t.Helper()
+	gomlxtest.NearAbs(t, what, []float64{got}, []float64{want}, tolerance)
+}
+
+// has requires that answers of a model have the probabilities of their classes.
+func (m *Model) has(t *testing.T, what string, answers []Class, probabilities []float64) {
+	t.Helper()
+	for _, a := range answers {
+		near(t, what+": "+a.Name, a.Probability, probabilities[slices.Index(m.Classes, a.Name)], 1e-6)
+	}
+}
+
+// infersAs requires the logits of each image of a set from Inference.
+func (m *Model) infersAs(t *testing.T, set *data.InMemory, want [][]float32) {
+	t.Helper()
+	inference := gomlxtest.Must(m.Inference())(t)
+	for row := range set.Len() {
+		out := gomlxtest.Must(inference.Batch([]*data.Image{gomlxtest.Must(set.Image(t.Context(), row))(t)}))(t)
+		nearLogits(t, "inference", [][]float32{out[0].Logits}, want[row:row+1])
+	}
+}
+
+// errorOf is the error of a call alone.
+func errorOf[T any](_ T, err error) error { return err }
+
+// fails is the error of a run.
+func (run Run) fails(t *testing.T) error {
+	_, _, err := run.Do(t.Context())
+	return err
+}
+
+// otherRun is the field in which a refused run differs from that of its directory.
+func otherRun(err error) string {
+	if differ := (*engine.OtherRunError)(nil); errors.As(err, &differ) {
+		return differ.Field
+	}
+	return ""
+}
+
 // refused requires a one-line error with the given words.
 func refused(t *testing.T, what string, err error, words ...string) {
 	t.Helper()
@@ -218,6 +290,16 @@ func refused(t *testing.T, what string, err error, words ...string) {
 			t.Errorf("%s: want one line with %q, got %v", what, word, err)
 		}
 	}
+}
+
+// bits returns the bytes of all variables by their paths.
+func (m *Model) bits(t *testing.T) map[string][]byte {
+	t.Helper()
+	all := map[string][]byte{}
+	for v := range m.store.IterVariables() {
+		all[v.Path()] = rawBytes(t, v.MustValue())
+	}
+	return all
 }
 
 func rawBytes(t *testing.T, x *tensors.Tensor) (raw []byte) {

@@ -12,10 +12,11 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
@@ -50,16 +51,12 @@ func fine() Recipe {
 
 // resampled resamples a table of positions from the grid of pretrained, 2×3, to the grid of fine, 5×4. The tests of
 // Resample compare it with torch, Pillow and scipy.
-func resampled(t *testing.T, table []float64, c vit.Config, kind string) (out []float64) {
+func resampled(t *testing.T, table []float64, c vit.Config, kind string) []float64 {
 	t.Helper()
-	flat := fixtures.Tensor{Data: table}.Float32()
-	rows, _, err := checkpoints.Resample(flat, c.Width, c.Prefix(), [2]int{2, 3},
-		[2]int{5, 4}, kind)
+	from := fixtures.Tensor{Data: table}.Float32()
+	rows, _, err := checkpoints.Resample(from, c.Width, c.Prefix(), [2]int{2, 3}, [2]int{5, 4}, kind)
 	gomlxtest.NoError(t, err)
-	for _, v := range rows {
-		out = append(out, float64(v))
-	}
-	return out
+	return gomlxtest.Values(t, tensors.FromValue(rows))
 }
 
 // started returns the model of a run of fine with some settings before its first step, and its log.
@@ -102,26 +99,18 @@ func TestFrom_LoadsTheBackboneBitForBit(t *testing.T) {
 			} else if !strings.Contains(said, "positions: "+position+" in place of the checkpoint's learned\n") {
 				t.Errorf("%s, %s: not said that positions are replaced:\n%s", name, position, said)
 			}
-			if strings.Count(said, "positions: ") != 1 {
-				t.Errorf("%s, %s: said of positions more than once:\n%s", name, position, said)
-			}
+			equal(t, name+", "+position+": lines about positions", strings.Count(said, "positions: "), 1)
 			maps.DeleteFunc(got, func(path string, _ []float64) bool { // the hybrid's encoding, started from the table
 				return strings.HasPrefix(path, positionPath) && path != tablePath
 			})
-			if !reflect.DeepEqual(got, wanted) {
-				t.Errorf("%s, %s: before the first step the variables are not the source's", name, position)
-			}
+			what := name + ", " + position
+			equal(t, what+": variables before the first step", got, wanted)
 			c, s := trainer.Recipe.Model, source.Recipe.Model
 			c.ImageRows, c.ImageCols, c.Position = s.ImageRows, s.ImageCols, s.Position
-			if c != s {
-				t.Errorf("%s, %s: model %+v, want %+v", name, position, c, s)
-			}
-			if a := trainer.Recipe.Augment; a.Mean != source.Recipe.Augment.Mean || a.Std != source.Recipe.Augment.Std {
-				t.Errorf("%s, %s: mean %v, std %v are not the source's", name, position, a.Mean, a.Std)
-			}
-			if err := trainer.Advance(); err != nil {
-				t.Errorf("%s, %s: %v", name, position, err)
-			}
+			equal(t, what, c, s)
+			a, b := trainer.Recipe.Augment, source.Recipe.Augment
+			equal(t, what+": mean and std", [2][3]float64{a.Mean, a.Std}, [2][3]float64{b.Mean, b.Std})
+			gomlxtest.NoError(t, trainer.Advance())
 		}
 	}
 }
@@ -144,9 +133,7 @@ func TestFrom_StartsAHybridFromTheTableOfItsGrid(t *testing.T) {
 			}
 			apart = max(apart, math.Abs(sum)*float64(c.Width)/float64(len(rows)))
 		}
-		if (apart < 1e-5) != centred {
-			t.Errorf("%s: the mean row is %g from the table's", start, apart)
-		}
+		equal(t, fmt.Sprint(start, ": the mean row is ", apart, " from the table's"), apart < 1e-5, centred)
 	}
 }
 
@@ -167,9 +154,8 @@ func TestRun_StartsAsThePretrainedFunction(t *testing.T) {
 			settings += ";wepe_gate=0"
 		}
 		trainer, _ := started(t, settings, Run{From: from})
-		if got := gomlxtest.Must(trainer.model.Evaluate(set))(t); (got == want) != (neutral > 0 || position == "learned") {
-			t.Errorf("%s: the model begins at %+v, the pretrained one is at %+v", position, got, want)
-		}
+		got := gomlxtest.Must(trainer.model.Evaluate(set))(t)
+		equal(t, position+" begins as the pretrained model", got == want, neutral > 0 || position == "learned")
 		start, zeros := trainer.model.weights(t, ""), 0
 		nonzero := func(x float64) bool { return x != 0 }
 		advanced(t, trainer, 1)
@@ -184,9 +170,7 @@ func TestRun_StartsAsThePretrainedFunction(t *testing.T) {
 				t.Errorf("%s: %s does not learn", position, path)
 			}
 		}
-		if zeros != neutral {
-			t.Errorf("%s: %d variables are zero, want %d", position, zeros, neutral)
-		}
+		equal(t, position+": variables that are zero", zeros, neutral)
 	}
 }
 
@@ -225,9 +209,7 @@ func TestFrom_KeepsTheHeadOnlyForTheSameClasses(t *testing.T) {
 			t.Errorf("%s: said\n%swant %q", name, said, c.said)
 		}
 		advanced(t, trainer, 1)
-		if n := len(trainer.model.weights(t, "")["head/weights"]); n != 12*len(c.set.Classes) {
-			t.Errorf("%s: a head of %d numbers for %d classes", name, n, len(c.set.Classes))
-		}
+		equal(t, name+": numbers of the head", len(trainer.model.weights(t, "")["head/weights"]), 12*len(c.set.Classes))
 	}
 }
 
@@ -265,9 +247,7 @@ func TestFrom_KeepsPositionsWithTheirHyperparameters(t *testing.T) {
 		r.Model.Position, r.Params = "wepe", map[string]any{"wepe_mode": "release"}
 	})
 	trainer, said := started(t, "model.position=wepe", Run{From: from})
-	if got, want := trainer.model.weights(t, ""), source.weights(t, ""); !reflect.DeepEqual(got, want) {
-		t.Error("a model of wepe continued with wepe does not start with its variables")
-	}
+	equal(t, "variables of wepe, continued as wepe", trainer.model.weights(t, ""), source.weights(t, ""))
 	if trainer.Recipe.Params["wepe_mode"] != "release" || !strings.Contains(said, "positions: the checkpoint's wepe\n") {
 		t.Errorf("params %v, said\n%s", trainer.Recipe.Params, said)
 	}
@@ -276,19 +256,16 @@ func TestFrom_KeepsPositionsWithTheirHyperparameters(t *testing.T) {
 		t.Errorf("of other positions said\n%s", said)
 	}
 	recipe := gomlxtest.Must(fine().Set("model.position=wepe;wepe_mode=paper"))(t)
-	_, err := Run{Backend: gomlxtest.Backend(), Recipe: recipe, From: from, Train: dataset(30, 3)}.prepared()
-	if err == nil || !strings.Contains(err.Error(), "wepe_mode is paper, but release in checkpoint "+from) {
-		t.Errorf("another mode than the variables': %v", err)
-	}
+	other := Run{Backend: gomlxtest.Backend(), Recipe: recipe, From: from, Train: dataset(30, 3)}
+	refused(t, "another mode than the variables'", errorOf(other.prepared()),
+		"wepe_mode is paper, but release in checkpoint "+from)
 
 	from, source = pretrained(t, func(r *Recipe) { r.Model.Position = "hybrid" })
 	trainer, _ = started(t, "model.position=hybrid;wepe_start=centred", Run{From: from}) // changed its table
 	got, want := trainer.model.weights(t, ""), source.weights(t, "")
 	delete(got, "position/embedding") // resampled
 	delete(want, "position/embedding")
-	if !reflect.DeepEqual(got, want) {
-		t.Error("a hybrid continued as one does not start with its gate and surrogate")
-	}
+	equal(t, "gate and surrogate of a hybrid, continued as one", got, want)
 }
 
 func TestResume_NeedsNoSourceAndRefusesAnother(t *testing.T) {
@@ -297,7 +274,7 @@ func TestResume_NeedsNoSourceAndRefusesAnother(t *testing.T) {
 	recipe := fine()
 	recipe.Steps, recipe.WarmupSteps, recipe.Model.Position = 6, 3, "hybrid"
 	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: dataset(30, 3), From: from, Dir: t.TempDir()}
-	variables, _ := finished(t, run)
+	want := finished(t, run)
 
 	run.Dir = t.TempDir()
 	stopped(t, run, 2)
@@ -309,7 +286,7 @@ func TestResume_NeedsNoSourceAndRefusesAnother(t *testing.T) {
 	} {
 		other := run
 		change(&other)
-		_, _, err := other.Do(t.Context())
+		err := other.fails(t)
 		var differ *engine.OtherRunError
 		if !errors.As(err, &differ) || differ.Field != "from" || (differ.Is == engine.Scratch) != scratch {
 			t.Errorf("another source: %v", err)
@@ -318,13 +295,9 @@ func TestResume_NeedsNoSourceAndRefusesAnother(t *testing.T) {
 	gomlxtest.NoError(t, os.RemoveAll(from))
 	run.From, _ = pretrained(t, func(r *Recipe) { r.LearningRate = 0.02 }) // as if trained on since
 	run.Extend = true
-	if got, _ := finished(t, run); !bytes.Equal(got, variables) {
-		t.Error("resumed without its source, the run ends with other variables than the unbroken one")
-	}
+	endsAs(t, "resumed without its source", run, want)
 	m := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
-	if _, err := m.Evaluate(run.Train); err != nil {
-		t.Error(err)
-	}
+	gomlxtest.Must(m.Evaluate(run.Train))(t)
 }
 
 func TestRow_NamesTheSourceOfTheWeights(t *testing.T) {
@@ -337,8 +310,7 @@ func TestRow_NamesTheSourceOfTheWeights(t *testing.T) {
 		From *initialModel
 	}
 	gomlxtest.NoError(t, json.Unmarshal(row.Settings, &settings))
-	best, _, err := checkpoints.Find(from, "")
-	gomlxtest.NoError(t, err)
+	best := latest(t, from, "")
 	if settings.From == nil || settings.From.Path != from || settings.From.SHA256 != best.SHA256 ||
 		settings.From.Model.Position != "learned" || settings.Model.Position != "learned" || row.Encoding != "learned" {
 		t.Errorf("the row says %s", row.Settings)
@@ -357,9 +329,7 @@ func TestFrom_RefusesASourceThatLacksPartOfTheBackbone(t *testing.T) {
 	delete(run.source.imported.Variables, "norm/gain")
 	trainer := gomlxtest.Must(run.begin())(t)
 	defer trainer.close()
-	if err := trainer.Advance(); err == nil || !strings.Contains(err.Error(), "norm/gain") {
-		t.Errorf("a missing norm/gain is drawn anew: %v", err)
-	}
+	refused(t, "a missing norm/gain", trainer.Advance(), "norm/gain")
 }
 
 // within reports whether the float32 values of two tensors differ by at most tol of the largest, which counts as at
@@ -396,11 +366,7 @@ func TestGate_ClosedIsTheLearnedRunBitForBit(t *testing.T) {
 				trainer, _ := started(t, "steps=6;warmup_steps=2;learning_rate=0.03;label_smoothing=0.1;model.position="+position+
 					";"+settings, Run{From: from, Seed: 7})
 				advanced(t, trainer, trainer.Steps)
-				all := map[string][]byte{}
-				for v := range trainer.model.store.IterVariables() {
-					all[v.Path()] = rawBytes(t, v.MustValue())
-				}
-				after[position] = all
+				after[position] = trainer.model.bits(t)
 			}
 			for path, want := range after["learned"] {
 				if path == "/#rngState" && !strings.Contains(settings, dropout) {

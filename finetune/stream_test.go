@@ -3,14 +3,12 @@
 package finetune
 
 import (
-	"bytes"
 	"fmt"
 	"image"
 	"image/color"
 	"io"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -53,22 +51,17 @@ func streamOf(t *testing.T, f *data.Files, how data.Streaming) data.Dataset {
 
 func TestStream_TrainsAsMemory(t *testing.T) {
 	gomlxtest.OnGo(t)
-	run := Run{Backend: gomlxtest.Backend(), Recipe: everything(), Seed: 5, Train: dataset(47, 1), Test: dataset(9, 2),
-		Dir: t.TempDir()}
-	want, wantRows := finished(t, run)
+	run := saved(t, everything(), 47)
+	run.Seed, run.Test = 5, dataset(9, 2)
+	want := finished(t, run)
 	for _, workers := range []int{1, 3} {
 		run.Dir = t.TempDir()
 		run.Train = streamOf(t, tarred(t, dataset(47, 1)), data.Streaming{Workers: workers})
 		run.Test = streamOf(t, tarred(t, dataset(9, 2)), data.Streaming{Workers: workers})
-		got, rows := finished(t, run)
-		if !bytes.Equal(got, want) || !reflect.DeepEqual(rows, wantRows) {
-			t.Errorf("%d workers: other weights or rows than from memory", workers)
-		}
+		endsAs(t, fmt.Sprint(workers, " workers"), run, want)
 	}
 	m, row := done(t, run) // a second time
-	if err := run.Page(m, row); err != nil {
-		t.Error(err)
-	}
+	gomlxtest.NoError(t, run.Page(m, row))
 }
 
 // container is the type of data.Files.In.
@@ -98,62 +91,47 @@ func cropping(t *testing.T) Recipe {
 
 func TestStream_ResumesWithinAnEpochWithoutRereading(t *testing.T) {
 	gomlxtest.OnGo(t)
-	f := tarred(t, dataset(47, 1))
-	run := Run{Backend: gomlxtest.Backend(), Recipe: cropping(t), Seed: 5, Train: streamOf(t, f, data.Streaming{}),
-		Dir: t.TempDir()}
-	want, rows := finished(t, run)
+	f, run := tarred(t, dataset(47, 1)), saved(t, cropping(t), 0)
+	run.Seed, run.Train = 5, streamOf(t, f, data.Streaming{})
+	want := finished(t, run)
 
 	run.Dir = t.TempDir()
 	stopped(t, run, 3) // of 7 in an epoch
 	stopped(t, run, 12)
 	counter := &read{container: f.In, parts: map[int]int{}}
 	f.In = counter
-	got, gotRows := finished(t, run)
-	if !bytes.Equal(got, want) || !reflect.DeepEqual(gotRows, rows) {
-		t.Error("other weights or rows than of the unbroken run")
-	}
+	endsAs(t, "resumed within epochs", run, want)
 	wanted := map[int]int{} // steps 12 and 13 of the second epoch, and the third
-	for _, rows := range [][]int{data.Order(5, 1, 47, 1)[5*6 : 7*6], data.Order(5, 2, 47, 1)[:42]} {
-		for _, row := range rows {
-			wanted[row]++
-		}
+	for _, row := range slices.Concat(data.Order(5, 1, 47, 1)[5*6:7*6], data.Order(5, 2, 47, 1)[:42]) {
+		wanted[row]++
 	}
-	if !reflect.DeepEqual(counter.parts, wanted) {
-		t.Errorf("%d images were read, want the %d that were left", len(counter.parts), len(wanted))
-	}
+	equal(t, "images that were left, and read", counter.parts, wanted)
 }
 
 func TestStream_ACutShardStopsARunWithEverythingSaved(t *testing.T) {
 	gomlxtest.OnGo(t)
 	for name, validation := range map[string]string{"training": "-1", "validation": "0.1"} {
 		f := tarred(t, dataset(47, 1))
-		recipe := gomlxtest.Must(cropping(t).Set("grad_accum_steps=3;val_fraction=" + validation))(t)
-		run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Seed: 5, Train: streamOf(t, f, data.Streaming{}),
-			Dir: t.TempDir()}
-		want, rows := finished(t, run)
+		run := saved(t, gomlxtest.Must(cropping(t).Set("grad_accum_steps=3;val_fraction="+validation))(t), 0)
+		run.Seed, run.Train = 5, streamOf(t, f, data.Streaming{})
+		want := finished(t, run)
 
 		run.Dir = t.TempDir()
 		shard := filepath.Join(f.Dir, "1.tar")
 		content := gomlxtest.Must(os.ReadFile(shard))(t)
 		run.Progress = func(p engine.Progress) {
 			if name == "training" && p.Step == 4 || name == "validation" && p.Step == 6 {
-				if err := os.Truncate(shard, 0); err != nil {
-					t.Error(err)
-				}
+				gomlxtest.NoError(t, os.Truncate(shard, 0))
 			}
 		}
-		_, _, err := run.Do(t.Context())
-		refused(t, name, err, "1.tar", "cannot be read", "saved")
+		refused(t, name, run.fails(t), "1.tar", "cannot be read", "saved")
 		at := begun(t, run).Step()
 		if name == "training" && (at < 4 || at > 6) || name == "validation" && (at < 6 || at > 7) {
-			t.Errorf("%s: saved at step %d: %v", name, at, err)
+			t.Errorf("%s: saved at step %d", name, at)
 		}
 		run.Progress = nil
 		gomlxtest.NoError(t, os.WriteFile(shard, content, 0o644))
-		got, gotRows := finished(t, run)
-		if !bytes.Equal(got, want) || !reflect.DeepEqual(gotRows, rows) {
-			t.Errorf("%s: with the shard back, the run ends with other weights or rows than the unbroken one", name)
-		}
+		endsAs(t, name+" with the shard back", run, want)
 	}
 }
 
@@ -164,8 +142,7 @@ func TestStream_DamagedImagesAreErrorsOrLeftOutAndCounted(t *testing.T) {
 	f.In, tested.In = &broken{f.In, []int{17, 205}}, &broken{f.In, []int{17, 205, 329}} // 329 is a batch of its own
 	run := tinyRun(t, "epochs=1;val_fraction=0.5;eval_batch_size=47", 0)
 	run.Train = streamOf(t, f, data.Streaming{})
-	_, _, err := run.Do(t.Context())
-	refused(t, "damage", err, "cannot be read", ".tar: ", ".png")
+	refused(t, "damage", run.fails(t), "cannot be read", ".tar: ", ".png")
 
 	var log strings.Builder
 	run.Dir = t.TempDir()
@@ -183,15 +160,10 @@ func TestStream_DamagedImagesAreErrorsOrLeftOutAndCounted(t *testing.T) {
 	if lines = slices.Compact(lines); len(lines) != 2 || !strings.Contains(lines[0], "017.png") {
 		t.Errorf("said %q", lines)
 	}
-	answers := gomlxtest.Must(m.examine(test))(t).verdicts
-	for i, a := range answers {
-		if (a.class < 0) != (i == 17 || i == 205 || i == 329) {
-			t.Errorf("image %d is class %d", i, a.class)
-		}
+	for i, a := range gomlxtest.Must(m.examine(test))(t).verdicts {
+		equal(t, fmt.Sprintf("image %d is damaged", i), a.class < 0, i == 17 || i == 205 || i == 329)
 	}
-	if err := run.Page(m, row); err != nil {
-		t.Error(err)
-	}
+	gomlxtest.NoError(t, run.Page(m, row))
 }
 
 // broken is a container with parts that are not images.

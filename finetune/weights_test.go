@@ -3,9 +3,9 @@
 package finetune
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -55,19 +55,13 @@ func TestRun_EvaluatesTheWeightsThatOpenLoads(t *testing.T) {
 				t.Fatal("the best evaluation is the last: nothing to tell apart")
 			}
 			want, opening = report.Weights{Name: "best", Step: first.Step}, OpenOptions{}
-			if row.Validation != first.Metrics {
-				t.Errorf("validation %v, want %v", row.Validation, first.Metrics)
-			}
+			equal(t, "validation", row.Validation, first.Metrics)
 		}
 		again, recorded := done(t, run)
-		if row.Weights != want || recorded.Weights != want {
-			t.Errorf("weights %v, again %v, want %v", row.Weights, recorded.Weights, want)
-		}
+		equal(t, "weights, and again", [2]report.Weights{row.Weights, recorded.Weights}, [2]report.Weights{want, want})
 		opened := gomlxtest.Must(opening.Open(run.Backend, run.Dir))(t)
 		for name, model := range map[string]*Model{"returned": m, "opened": opened, "again": again} {
-			if got := gomlxtest.Must(model.Evaluate(run.Test))(t); got != row.Test {
-				t.Errorf("%v: the %s model has %v, the row %v", want, name, got, row.Test)
-			}
+			equal(t, fmt.Sprintf("%v, %s", want, name), gomlxtest.Must(model.Evaluate(run.Test))(t), row.Test)
 		}
 	}
 }
@@ -78,29 +72,26 @@ func TestPatience_EndsARunThatIsNotResumedNorExtended(t *testing.T) {
 	for range 2 {
 		_, row := done(t, run)
 		best, all := bestOf(t, run)
-		if want := best.Step + 2*3; row.Steps != want || all[len(all)-1].Step != want {
-			t.Errorf("ended at step %d, evaluated until %d, want %d: two epochs after the best", row.Steps,
-				all[len(all)-1].Step, want)
-		}
+		equal(t, "ended and last evaluated two epochs after the best", [2]int{row.Steps, all[len(all)-1].Step},
+			[2]int{best.Step + 2*3, best.Step + 2*3})
 		run.Extend = true // as wepe resume
 	}
 	run.Recipe.Epochs = 61
-	_, _, err := run.Do(t.Context())
-	refused(t, "an extension", err, "cannot be extended")
+	refused(t, "an extension", run.fails(t), "cannot be extended")
 }
 
 func TestResume_TakesTheBestForADamagedLastCheckpoint(t *testing.T) {
 	gomlxtest.OnGo(t)
 	run := overfits(t, "")
-	variables, _ := finished(t, run)
+	want := finished(t, run)
 	best := latest(t, run.Dir, checkpoints.BestDir)
 	last := latest(t, run.Dir, checkpoints.LastDir)
 	gomlxtest.NoError(t, os.WriteFile(filepath.Join(last.Path, "variables.safetensors"), []byte("damaged"), 0o644))
 	first := 0
 	run.Progress = func(p engine.Progress) { first = cmp.Or(first, p.Step) }
-	if got, _ := finished(t, run); !bytes.Equal(got, variables) || first != int(best.Step)+1 {
-		t.Errorf("resumed at step %d, want %d; the same variables: %t", first, best.Step+1, bytes.Equal(got, variables))
-	}
+	got := finished(t, run)
+	equal(t, "the first step", first, int(best.Step)+1)
+	equal(t, "variables", got.variables, want.variables)
 }
 
 func TestExtend_TrainsMoreEpochsOrSteps(t *testing.T) {
@@ -110,28 +101,20 @@ func TestExtend_TrainsMoreEpochsOrSteps(t *testing.T) {
 	done(t, run)
 	longer := run
 	longer.Recipe.Epochs = 5
-	if _, _, err := longer.Do(t.Context()); err == nil {
-		t.Error("a run of other epochs goes on without Extend")
-	}
+	refused(t, "other epochs without Extend", longer.fails(t), "")
 	longer.Extend = true
 	_, row := done(t, longer)
 	_, all := bestOf(t, run)
-	perEpoch := all[0].Step
-	if row.Steps != 5*perEpoch || len(all) != 5 {
-		t.Errorf("%d steps, %d evaluations, want %d and 5", row.Steps, len(all), 5*perEpoch)
-	}
+	equal(t, "steps and evaluations", [2]int{row.Steps, len(all)}, [2]int{5 * all[0].Step, 5})
 	longer.Recipe.Epochs = 3
-	if _, _, err := longer.Do(t.Context()); err == nil {
-		t.Error("a run of 5 epochs is extended to 3")
-	}
+	refused(t, "5 epochs extended to 3", longer.fails(t), "")
 	run = tinyRun(t, "epochs=0;warmup_epochs=0;steps=20", 18)
 	run.Dir, run.Extend = t.TempDir(), true
 	done(t, run)
 	run.Recipe.Steps = 50
 	_, row = done(t, run)
-	if _, all = bestOf(t, run); row.Steps != 50 || len(all) != 25 {
-		t.Errorf("%d steps, %d evaluations, want 50 and one each 2 steps, a tenth of the first 20", row.Steps, len(all))
-	}
+	_, all = bestOf(t, run) // an evaluation each 2 steps, a tenth of the first 20
+	equal(t, "steps and evaluations", [2]int{row.Steps, len(all)}, [2]int{50, 25})
 }
 
 // Small validation splits tie often: of 23 images there are 24 accuracies.
@@ -145,9 +128,7 @@ func TestRecord_OfEqualAccuraciesTheLowerLossIsBest(t *testing.T) {
 		func(e report.Eval) bool { return e.Top1 == best.Top1 }); all[first].Step == best.Step {
 		t.Fatal("no tie that the loss decides")
 	}
-	if got := latest(t, run.Dir, checkpoints.BestDir).Step; got != int64(best.Step) {
-		t.Errorf("best is step %d, want %d", got, best.Step)
-	}
+	equal(t, "the step of the best", latest(t, run.Dir, checkpoints.BestDir).Step, int64(best.Step))
 	var log strings.Builder
 	run.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	if _, again := done(t, run); again.Weights != row.Weights || strings.Contains(log.String(), "gone") {
@@ -169,9 +150,7 @@ func TestRun_RepeatedCompletesItsDirectory(t *testing.T) {
 	curves, unfinished := filepath.Join(run.Dir, "curves.png"), filepath.Join(run.Dir, "curves.png.tmp-17")
 	gomlxtest.NoError(t, errors.Join(os.Remove(curves), os.WriteFile(unfinished, nil, 0o600)))
 	done(t, run)
-	if _, err := os.Stat(curves); err != nil {
-		t.Error(err)
-	}
+	gomlxtest.Must(os.Stat(curves))(t)
 	if _, err := os.Stat(unfinished); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%s stays: %v", unfinished, err)
 	}
