@@ -49,9 +49,8 @@ func hostility(ctx context.Context, url string, wait *sync.WaitGroup) {
 	for range 20 {
 		wait.Go(func() {
 			for ctx.Err() == nil {
-				connect(fmt.Sprintf("POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: "+
-					"%d\r\n\r\n",
-					len(bomb)), bomb)
+				connect(fmt.Sprintf("POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"+
+					"Content-Length: %d\r\n\r\n", len(bomb)), bomb)
 			}
 		})
 	}
@@ -122,8 +121,7 @@ func TestServe_HonestClientsKeepTheirLatencyAndTheBoundHolds(t *testing.T) {
 	before, under := p99(quiet), p99(attacked)
 	bound := 2 * s.options.Memory(24*24, false)
 	t.Logf("p99 %v without the attack (%d requests), %v with it (%d): %.2f times; at most %d MiB of %d", before,
-		len(quiet),
-		under, len(attacked), under.Seconds()/before.Seconds(), used>>20, bound>>20)
+		len(quiet), under, len(attacked), under.Seconds()/before.Seconds(), used>>20, bound>>20)
 	if under > 3*before {
 		t.Errorf("p99 is %v without the attack, %v with it", before, under)
 	}
@@ -131,7 +129,5 @@ func TestServe_HonestClientsKeepTheirLatencyAndTheBoundHolds(t *testing.T) {
 		t.Errorf("%d MiB were used, the bound is %d", used>>20, bound>>20)
 	}
 	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	gomlxtest.NoError(t, <-ended)
 }

@@ -3,13 +3,11 @@
 package serve
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"image"
-	"image/color"
-	"math"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -37,9 +35,8 @@ func noise(t *testing.T, n int) (files []string, raw [][]byte) {
 	rng := rand.New(rand.NewPCG(3, 5))
 	for i := range n {
 		img := image.NewRGBA(image.Rect(0, 0, 31+i, 47-i))
-		for k := range img.Bounds().Dx() * img.Bounds().Dy() {
-			img.Set(k%img.Bounds().Dx(), k/img.Bounds().Dx(),
-				color.RGBA{uint8(rng.Uint32()), uint8(rng.Uint32()), uint8(20 * i), 255})
+		for k := range img.Pix { // opaque
+			img.Pix[k] = uint8(rng.Uint32()) | uint8(k%4/3*255)
 		}
 		files = append(files, filepath.Join(t.TempDir(), "x.png"))
 		raw = append(raw, datatest.PNG(img))
@@ -58,22 +55,15 @@ func (b described) Name() string        { return b.name }
 func (b described) Description() string { return b.description }
 
 func TestParallel_BatchesTakeTheCoresThatTheirBackendUses(t *testing.T) {
-	cores := runtime.GOMAXPROCS(0)
-	for _, c := range []struct {
-		backend  compute.Backend
-		workers  int
-		allCores bool
-	}{
-		{described{name: "Go Backend"}, cores, false}, {described{name: "xla", description: "PJRT cpu"}, 1, true},
-		{described{name: "xla", description: "PJRT CUDA"}, 1, false},
+	for b, want := range map[described][2]any{
+		{name: "Go Backend"}: {runtime.GOMAXPROCS(0), false}, {name: "xla", description: "PJRT cpu"}: {1, true},
+		{name: "xla", description: "PJRT CUDA"}: {1, false},
 	} {
-		served := &served{Inference: &finetune.Inference{Backend: c.backend}}
-		if workers, all := served.Parallel(); workers != c.workers || all != c.allCores {
-			t.Errorf("%+v: %d workers, all cores: %v", c.backend, workers, all)
-		}
+		workers, all := (&served{Inference: &finetune.Inference{Backend: b}}).Parallel()
+		equal(t, fmt.Sprintf("%+v: workers, and whether they take all cores", b), [2]any{workers, all}, want)
 	}
-	if b := gomlxtest.Backend(); os.Getenv(compute.ConfigEnvVar) == "" && b.Name() != "Go Backend" {
-		t.Errorf("the pure-Go backend is called %q", b.Name())
+	if b := gomlxtest.Backend(); os.Getenv(compute.ConfigEnvVar) == "" {
+		equal(t, "the pure-Go backend", b.Name(), "Go Backend")
 	}
 }
 
@@ -93,51 +83,40 @@ func TestHandler_AnswersAsPredictDoes(t *testing.T) {
 	server := httptest.NewServer(s)
 	defer server.Close()
 	<-s.Ready()
-	if want, err := m.Preprocessing(); err != nil || s.card.Preprocessing != want {
-		t.Errorf("preprocessing %+v, want %+v, %v", s.card.Preprocessing, want, err)
-	}
+	want := gomlxtest.Must(m.Preprocessing())(t)
+	equal(t, "preprocessing", s.card.Preprocessing, want)
 	for query, want := range map[string]bool{"": false, "?similarity=false": false, "?similarity=true": true} {
 		var card map[string]any
 		_, raw := ask(t, "GET", server.URL+"/v1/model"+query, nil)
-		err := json.Unmarshal(raw, &card)
-		if _, got := card["similarity"]; got != want || err != nil {
-			t.Errorf("/v1/model%s has the similarity of positions: %v, want %v, %v", query, got, want, err)
-		}
+		gomlxtest.NoError(t, json.Unmarshal(raw, &card))
+		_, got := card["similarity"]
+		equal(t, "/v1/model"+query+" has the similarity of positions", got, want)
 	}
 	of := m.Source
 	for path, name := range map[string]string{"runs/mine/best/step-00000066": "mine", "runs/mine/": "mine", ".": "serve",
 		"copies/step-00000066": "step-00000066", "hf://owner/vit": "vit"} {
 		m.Source.Path, m.Source.Weights.Name = path, "last"
-		if c := gomlxtest.Must(newServed(m))(t).card; c.Name != name {
-			t.Errorf("the model of %s is called %q, want %q", path, c.Name, name)
-		}
+		equal(t, "the name of "+path, gomlxtest.Must(newServed(m))(t).card.Name, name)
 	}
 	m.Source = of
 	for _, scores := range []string{"sigmoid", "none", "softmax"} {
 		m.Activation = scores
 		c := gomlxtest.Must(newServed(m))(t).card
-		if c.Sigmoid != (scores == "sigmoid") || (c.Unscored != "") != (scores == "none") {
-			t.Errorf("%s: %+v", scores, c)
-		}
+		equal(t, scores, [2]bool{c.Sigmoid, c.Unscored != ""}, [2]bool{scores == "sigmoid", scores == "none"})
 	}
 	files, raw := noise(t, 5)
-	want := gomlxtest.Must(m.Predict(files, len(m.Classes)))(t)
-	near := func(i int, entry map[string]any) {
+	predicted := gomlxtest.Must(m.Predict(files, len(m.Classes)))(t)
+	check := func(i int, entry map[string]any) {
 		labels := entry["labels"].([]any)
-		if len(labels) != 5 { // the default
-			t.Errorf("image %d has %d labels", i, len(labels))
-		}
+		equal(t, "labels by default", len(labels), 5)
 		for k, label := range labels {
-			got := label.(map[string]any)
-			if p := got["probability"].(float64); got["label"] != want[i][k].Name ||
-				!(math.Abs(p-want[i][k].Probability) <= 1e-5) {
-				t.Errorf("image %d, label %d: %v, want %+v", i, k, got, want[i][k])
-			}
+			got, want := label.(map[string]any), predicted[i][k]
+			equal(t, fmt.Sprint("image ", i), got["label"], any(want.Name))
+			near(t, fmt.Sprint("image ", i), got["probability"], want.Probability, 1e-5)
 		}
 	}
 	alone := func(i int) {
-		_, got := post(t, server.URL+"/v1/predict", "image/png", bytes.NewReader(raw[i]))
-		near(i, images(t, got)[0])
+		check(i, images(t, answered(t, server.URL+"/v1/predict", "image/png", raw[i], 200))[0])
 	}
 	var all sync.WaitGroup
 	for i := range raw {
@@ -146,15 +125,14 @@ func TestHandler_AnswersAsPredictDoes(t *testing.T) {
 	}
 	all.Wait()
 	kind, body := form(raw...)
-	_, got := post(t, server.URL+"/v1/predict", kind, body)
-	for i, entry := range images(t, got) {
-		near(i, entry)
+	for i, entry := range images(t, answered(t, server.URL+"/v1/predict", kind, body, 200)) {
+		check(i, entry)
 	}
 	embedded := gomlxtest.Must(m.Embed(files[1]))(t)[0]
-	_, got = post(t, server.URL+"/v1/embeddings", "image/png", bytes.NewReader(raw[1]))
-	gomlxtest.NearAbs(t, "features", embedded.Class, vectors(t, got)[0], 1e-4)
-	_, got = post(t, server.URL+"/v1/attention", "image/png", bytes.NewReader(raw[1]))
-	sum, weights, c := 0.0, images(t, got)[0]["weights"].([]any), m.Recipe.Model
+	got := vectors(t, answered(t, server.URL+"/v1/embeddings", "image/png", raw[1], 200))
+	gomlxtest.NearAbs(t, "features", embedded.Class, got[0], 1e-4)
+	attention := answered(t, server.URL+"/v1/attention", "image/png", raw[1], 200)
+	sum, weights, c := 0.0, images(t, attention)[0]["weights"].([]any), m.Recipe.Model
 	for _, v := range weights {
 		sum += v.(float64)
 	}

@@ -20,6 +20,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -163,9 +164,9 @@ func ask(t testing.TB, method, url string, body io.Reader, headers ...string) (*
 }
 
 // post returns the status and the decoded JSON of an answer.
-func post(t testing.TB, url, kind string, body io.Reader) (int, map[string]any) {
+func post(t testing.TB, url, kind string, body []byte) (int, map[string]any) {
 	t.Helper()
-	response, raw := ask(t, "POST", url, body, "Content-Type", kind)
+	response, raw := ask(t, "POST", url, bytes.NewReader(body), "Content-Type", kind)
 	code, value := response.StatusCode, map[string]any{}
 	if err := json.Unmarshal(raw, &value); err != nil || response.Header.Get("Content-Type") != "application/json" ||
 		(response.Header.Get("Retry-After") == "1") != (code == 429 || code == 503) {
@@ -174,26 +175,46 @@ func post(t testing.TB, url, kind string, body io.Reader) (int, map[string]any) 
 	return code, value
 }
 
-// predict sends the small red image and tests the status of the answer.
-func predict(t testing.TB, url string, want int) map[string]any {
+// answered posts and tests the status of the answer.
+func answered(t testing.TB, url, kind string, body []byte, want int) map[string]any {
 	t.Helper()
-	code, got := post(t, url+"/v1/predict", "", bytes.NewReader(dot))
+	code, got := post(t, url, kind, body)
 	if code != want {
-		t.Errorf("status %d, %v, want %d", code, got, want)
+		t.Errorf("%s: status %d, %v, want %d", url, code, got, want)
 	}
 	return got
 }
 
+// predict posts the small red image.
+func predict(t testing.TB, url string, want int) map[string]any {
+	t.Helper()
+	return answered(t, url+"/v1/predict", "", dot, want)
+}
+
+// equal fails the test unless two values are deeply equal.
+func equal[T any](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// near fails the test unless a number of an answer differs by at most a tolerance.
+func near(t testing.TB, what string, got any, want, tolerance float64) {
+	t.Helper()
+	gomlxtest.NearAbs(t, what, []float64{got.(float64)}, []float64{want}, tolerance)
+}
+
 // form is a multipart body with a file for each image.
-func form(images ...[]byte) (kind string, body *bytes.Buffer) {
-	body = &bytes.Buffer{}
-	w := multipart.NewWriter(body)
+func form(images ...[]byte) (kind string, body []byte) {
+	var b bytes.Buffer
+	w := multipart.NewWriter(&b)
 	for i, raw := range images {
 		part, _ := w.CreateFormFile("image", fmt.Sprintf("%d.png", i)) // a buffer has no errors
 		_, _ = part.Write(raw)
 	}
 	_ = w.Close()
-	return w.FormDataContentType(), body
+	return w.FormDataContentType(), b.Bytes()
 }
 
 func images(t testing.TB, answer map[string]any) (entries []map[string]any) {
@@ -208,41 +229,44 @@ func images(t testing.TB, answer map[string]any) (entries []map[string]any) {
 	return entries
 }
 
+// first is the best label of an image.
+func first(entry map[string]any) map[string]any { return entry["labels"].([]any)[0].(map[string]any) }
+
 func TestServe_AnswersEachImageInItsOrder(t *testing.T) {
 	_, url, _ := start(t, &fake{}, Options{Neighbours: func(class, mean []float32, k int) []Neighbour {
 		return []Neighbour{{Name: fmt.Sprint(class, mean, k)}}
 	}})
-	code, got := post(t, url+"/v1/predict?top=2", "image/png", bytes.NewReader(dot))
+	got := answered(t, url+"/v1/predict?top=2", "image/png", dot, 200)
 	entry := images(t, got)[0]
-	labels := entry["labels"].([]any)
-	first := labels[0].(map[string]any)
 	want := math.Exp(5) / (math.Exp(5) + math.Exp(2) + math.Exp(1)) // softmax of 5, 2, 1
-	if code != 200 || got["model"] != "fake" || got["weights"] != "best" || got["step"] != 17.0 || len(labels) != 2 ||
-		first["label"] != "red" || !(math.Abs(first["probability"].(float64)-want) <= 1e-12) {
-		t.Errorf("%v, want red with %g", got, want)
-	}
-	if near := entry["neighbours"]; fmt.Sprint(near) != "[map[label: name:[] [5 2 1] 5 similarity:0]]" {
-		t.Errorf("neighbours %v", near)
-	}
+	equal(t, "best label", first(entry)["label"], any("red"))
+	near(t, "best label", first(entry)["probability"], want, 1e-12)
+	equal(t, "labels", len(entry["labels"].([]any)), 2)
+	equal(t, "weights", []any{got["model"], got["weights"], got["step"]}, []any{"fake", "best", 17.0})
+	equal(t, "neighbours", fmt.Sprint(entry["neighbours"]), "[map[label: name:[] [5 2 1] 5 similarity:0]]")
 	kind, body := form(dot, pixels(5, 3, blue), pixels(2, 2, red))
-	code, got = post(t, url+"/v1/predict", kind, body)
-	for i, want := range []string{"red", "blue", "red"} {
-		entry := images(t, got)[i]
-		if label := entry["labels"].([]any)[0].(map[string]any)["label"]; code != 200 || label != want ||
-			entry["name"] != fmt.Sprintf("%d.png", i) {
-			t.Errorf("image %d: status %d, %v, want %s", i, code, entry, want)
-		}
+	entries := images(t, answered(t, url+"/v1/predict", kind, body, 200))
+	for i, want := range []any{"red", "blue", "red"} {
+		equal(t, "label", first(entries[i])["label"], want)
+		equal(t, "name", entries[i]["name"], any(fmt.Sprintf("%d.png", i)))
 	}
 }
 
-// vectors are the embeddings of a response.
+// vectors are the embeddings of a response, numbers or base64.
 func vectors(t testing.TB, answer map[string]any) (all [][]float64) {
 	t.Helper()
 	list, _ := answer["data"].([]any)
 	for _, entry := range list {
 		var vector []float64
-		for _, v := range entry.(map[string]any)["embedding"].([]any) {
-			vector = append(vector, v.(float64))
+		switch e := entry.(map[string]any)["embedding"].(type) {
+		case []any:
+			for _, v := range e {
+				vector = append(vector, v.(float64))
+			}
+		case string:
+			for raw := range slices.Chunk(gomlxtest.Must(base64.StdEncoding.DecodeString(e))(t), 4) {
+				vector = append(vector, float64(math.Float32frombits(binary.LittleEndian.Uint32(raw))))
+			}
 		}
 		all = append(all, vector)
 	}
@@ -256,17 +280,16 @@ func TestBatcher_ComputesImagesTogetherInCompiledSizes(t *testing.T) {
 	model := &fake{gate: make(chan struct{}, 100)}
 	s, url, _ := start(t, model, Options{Batch: 20})
 	until(func() bool { return len(*s.batcher.sizes.Load()) == 10 })
-	if sizes := *s.batcher.sizes.Load(); !slices.Equal(sizes, []int{1, 2, 3, 4, 5, 6, 7, 8, 16, 20}) {
-		t.Errorf("compiled are %v", sizes)
-	}
+	equal(t, "compiled", *s.batcher.sizes.Load(), []int{1, 2, 3, 4, 5, 6, 7, 8, 16, 20})
 	var done sync.WaitGroup
 	ask := func(i int) {
 		done.Go(func() {
-			_, got := post(t, url+"/v1/predict?top=1", "", bytes.NewReader([][]byte{dot, pixels(3, 5, blue)}[i%2]))
-			label := images(t, got)[0]["labels"].([]any)[0].(map[string]any)["label"]
-			if want := []string{"red", "blue"}[i%2]; label != want {
-				t.Errorf("request %d: %v, want %s", i, label, want)
+			image, want := dot, "red"
+			if i%2 == 1 {
+				image, want = pixels(3, 5, blue), "blue"
 			}
+			entry := images(t, answered(t, url+"/v1/predict?top=1", "", image, 200))[0]
+			equal(t, fmt.Sprint("request ", i), first(entry)["label"], any(want))
 		})
 	}
 	ask(0)
@@ -279,9 +302,7 @@ func TestBatcher_ComputesImagesTogetherInCompiledSizes(t *testing.T) {
 		model.gate <- struct{}{}
 	}
 	done.Wait()
-	if want := []int{1, 8, 5}; !slices.Equal(model.batches, want) {
-		t.Errorf("batches %v, want %v: no image is computed to fill a batch", model.batches, want)
-	}
+	equal(t, "batches, without an image that fills one", model.batches, []int{1, 8, 5})
 }
 
 func TestBatcher_NoImageIsDecodedWhileABatchTakesAllCores(t *testing.T) {
@@ -311,9 +332,7 @@ func TestBatcher_WaitsForImagesThatAreBeingDecoded(t *testing.T) {
 	var done sync.WaitGroup
 	done.Go(func() { predict(t, url, 200) })
 	time.Sleep(50 * time.Millisecond)
-	if n := model.computed.Load(); n != 1 {
-		t.Errorf("%d images were computed while another was being decoded, want 1", n)
-	}
+	equal(t, "images computed while another was being decoded", model.computed.Load(), 1)
 	s.batcher.arriving.Add(-1)
 	predict(t, url, 200)
 	done.Wait()
@@ -322,9 +341,7 @@ func TestBatcher_WaitsForImagesThatAreBeingDecoded(t *testing.T) {
 	time.Sleep(50 * time.Millisecond)
 	s.batcher.settle(1) // it turned out to be damaged
 	done.Wait()
-	if want := []int{1, 2, 1}; !slices.Equal(model.batches, want) {
-		t.Errorf("batches %v, want %v", model.batches, want)
-	}
+	equal(t, "batches", model.batches, []int{1, 2, 1})
 	for range 1000 { // a worker can take an image before its request says that it has arrived
 		predict(t, url, 200)
 	}
@@ -332,8 +349,7 @@ func TestBatcher_WaitsForImagesThatAreBeingDecoded(t *testing.T) {
 
 func TestServe_DescribesItselfAndLoadsNothingFromOtherServers(t *testing.T) {
 	_, url, _ := start(t, &fake{}, Options{})
-	_, got := post(t, url+"/v1/predict", "", bytes.NewReader(dot))
-	for field := range images(t, got)[0]["labels"].([]any)[0].(map[string]any) {
+	for field := range first(images(t, predict(t, url, 200))[0]) {
 		if !bytes.Contains(openAPI, []byte(`"`+field+`": {"type"`)) {
 			t.Errorf("/openapi.json: labels have no %s", field)
 		}
@@ -374,21 +390,20 @@ func TestServe_EachFailureHasItsStatus(t *testing.T) {
 	}{
 		{predict, "", dot, 200}, {predict, "", make([]byte, 50_001), 413},
 		{predict, "", io.MultiReader(bytes.NewReader(make([]byte, 50_001))), 413},
-		{predict, "", pixels(32, 32, red), 413}, {predict, kind, four.Bytes(), 413}, {predict, kind, none.Bytes(), 400},
+		{predict, "", pixels(32, 32, red), 413}, {predict, kind, four, 413}, {predict, kind, none, 400},
 		{predict, "multipart/form-data", "x", 400}, {predict, kind, "--x", 400}, {predict, "image/png", "GIF", 415},
 		{embed, "image/png", "", 415}, {predict, "image/png; q", dot, 415}, {predict, "", dot[:len(dot)-20], 422},
 		{predict, boundary, field, 415}, {"POST /v2/predict", "", dot, 404}, {predict, "", pixels(13, 5, red), 500},
 		{"GET /v1/model?similarity=1", "", dot, 400}, {"GET /v1/model?x=true", "", dot, 400},
 		{"GET /v1/predict", "", dot, 405}, {"PUT /v1/embeddings", "", dot, 405}, {"POST /v1/model", "", dot, 405},
 		{"DELETE /", "", dot, 405}, {"GET /v1/embed", "", dot, 404},
-		{predict + "?top=1;x=2", "", dot, 400}, {predict + "?top=1&top=2", "", dot, 400}, {predict + "?top=%zz", "", dot,
-			400},
+		{predict + "?top=1;x=2", "", dot, 400}, {predict + "?top=1&top=2", "", dot, 400},
+		{predict + "?top=%zz", "", dot, 400},
 		{predict + "?top=0", "", dot, 400}, {predict + "?top=-1", "", dot, 400}, {predict + "?top=all", "", dot, 400},
 		{predict + "?top=1000", "", dot, 200}, {predict + "?pool=mean", "", dot, 400}, {embed + "?pool=mean", "", dot, 200},
 		{embed + "?pool=other", "", dot, 400}, {embed + "?of=mean", "", dot, 400}, {"GET /v1/models?x=1", "", dot, 400},
-		{"POST /v1/attention?top=1", "", dot, 400}, {"POST /v1/attention?", "", dot,
-			200},
-		{"POST /v1/attention", pairKind, pair.Bytes(), 400},
+		{"POST /v1/attention?top=1", "", dot, 400}, {"POST /v1/attention?", "", dot, 200},
+		{"POST /v1/attention", pairKind, pair, 400},
 		{embed, asJSON, ``, 400}, {embed, asJSON, `{`, 400}, {embed, asJSON, `[]`, 400}, {embed, asJSON, `{}`, 400},
 		{embed, asJSON, `{"input": ""}`, 400}, {embed, asJSON, `{"input": []}`, 400}, {embed, asJSON, `{"input": 7}`, 400},
 		{embed, asJSON, `{"input": [[1, 2]]}`, 400}, {embed, asJSON, `{"input": "https://example.com/cat.jpg"}`, 400},
@@ -429,16 +444,13 @@ func TestServe_EachFailureHasItsStatus(t *testing.T) {
 func TestBatcher_WaitsForNoImagesThatAreStillBeingSent(t *testing.T) {
 	s, url, _ := start(t, &fake{}, Options{})
 	c := dial(t, url, "")
-	kind, two := form(dot, pixels(3, 5, blue))
-	whole := two.Bytes()
+	kind, whole := form(dot, pixels(3, 5, blue))
 	fmt.Fprintf(c, "POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n", kind,
 		len(whole))
 	_, _ = c.Write(whole[:len(whole)-3])      // the last boundary is not complete
 	until(func() bool { return inFlight(s) }) // both files are read
 	time.Sleep(50 * time.Millisecond)
-	if n := s.batcher.arriving.Load(); n != 0 {
-		t.Errorf("a batch would wait for %d images of a form that is not complete", n)
-	}
+	equal(t, "images of an incomplete form for which a batch would wait", s.batcher.arriving.Load(), 0)
 	_, _ = c.Write(whole[len(whole)-3:])
 	answer := make([]byte, 12)
 	if _, err := io.ReadFull(c, answer); err != nil || string(answer) != "HTTP/1.1 200" {
@@ -474,9 +486,8 @@ func TestBatcher_TheLargestBatchThatCompilesIsReported(t *testing.T) {
 	until(func() bool { return s.batcher.largest.Load() != 5 })
 	_, raw := ask(t, "GET", url+"/v1/model", nil)
 	var card card
-	if err := json.Unmarshal(raw, &card); err != nil || card.MaxBatch != 2 {
-		t.Errorf("batches of at most %d images, want 2, %v", card.MaxBatch, err)
-	}
+	gomlxtest.NoError(t, json.Unmarshal(raw, &card))
+	equal(t, "images of a batch, at most", card.MaxBatch, 2)
 }
 
 // A request that was accepted may still put images into the queue.
@@ -496,9 +507,7 @@ func TestBatcher_TheQueueIsClosedAfterTheLastRequest(t *testing.T) {
 		t.Error("a request is accepted after the end")
 	}
 	b.requests.Done()
-	if err := b.wait(); err != nil {
-		t.Error(err)
-	}
+	gomlxtest.NoError(t, b.wait())
 }
 
 // peak returns the largest heap during a function, beyond the one before it.
@@ -539,7 +548,7 @@ func TestServe_MemoryStaysUnderItsBound(t *testing.T) {
 		for range 64 {
 			done.Go(func() {
 				for range 3 {
-					if code, got := post(t, url+"/v1/predict", "", bytes.NewReader(raw)); code != 200 && code != 429 {
+					if code, got := post(t, url+"/v1/predict", "", raw); code != 200 && code != 429 {
 						t.Errorf("status %d, %v", code, got)
 					}
 				}
@@ -563,7 +572,7 @@ func TestServe_AMutatedImageNeverCrashesTheServer(t *testing.T) {
 	used := peak(func() {
 		for i := range campaign.Times(10_000) {
 			raw := campaign.Mutate(rng, seeds[i%len(seeds)], seeds[rng.IntN(len(seeds))])
-			code, got := post(t, url+"/v1/predict", "", bytes.NewReader(raw))
+			code, got := post(t, url+"/v1/predict", "", raw)
 			if statuses[code]++; code != 200 && code != 413 && code != 415 && code != 422 {
 				t.Fatalf("%q: status %d, %v", raw, code, got)
 			}
@@ -589,9 +598,8 @@ func TestServe_ALongQueueGets429AndAnAnswerThatIsLate503(t *testing.T) {
 	slow := &fake{fitting: 70 * time.Millisecond} // the time is that of all images together
 	s, url, _ = start(t, slow, Options{Timeout: 300 * time.Millisecond})
 	kind, body := form(slices.Repeat([][]byte{dot}, 11)...)
-	if code, got := post(t, url+"/v1/predict", kind, body); code != 503 || slow.begun.Load() > 0 {
-		t.Errorf("11 images that take 70 ms each, of 300 ms: status %d, %v", code, got)
-	}
+	answered(t, url+"/v1/predict", kind, body, 503) // 11 images that take 70 ms each, of 300 ms
+	equal(t, "batches", slow.begun.Load(), 0)
 	untouched(t, s)
 }
 
@@ -601,9 +609,7 @@ func TestServe_TheMostImagesOfARequestFitAnAddress(t *testing.T) {
 		_, url, _ := start(t, &fake{}, Options{Parts: o[0], Images: o[1]})
 		for n, want := range map[int]int{most: 200, most + 1: 413} {
 			kind, body := form(slices.Repeat([][]byte{dot}, n)...)
-			if code, got := post(t, url+"/v1/predict", kind, body); code != want {
-				t.Errorf("Parts %d, Images %d: status %d of %d images, %v, want %d", o[0], o[1], code, n, got, want)
-			}
+			answered(t, url+"/v1/predict", kind, body, want)
 		}
 	}
 }
@@ -628,9 +634,7 @@ func TestServe_WrongLengthsAreMalformed(t *testing.T) {
 				got = append(got, code[:3])
 			}
 		}
-		if strings.Join(got, " ") != want {
-			t.Errorf("%.60q: statuses %v, want %v", request, got, want)
-		}
+		equal(t, fmt.Sprintf("statuses of %.60q", request), strings.Join(got, " "), want)
 	}
 }
 
@@ -667,11 +671,7 @@ func TestServe_AttentionMapsAreComputedOneAtATime(t *testing.T) {
 	_, url, _ := start(t, &fake{allCores: true, looking: 5 * time.Millisecond}, Options{})
 	var all sync.WaitGroup
 	for range 7 {
-		all.Go(func() {
-			if code, got := post(t, url+"/v1/attention", "", bytes.NewReader(dot)); code != 200 {
-				t.Errorf("status %d, %v", code, got)
-			}
-		})
+		all.Go(func() { answered(t, url+"/v1/attention", "", dot, 200) })
 	}
 	all.Wait()
 }
@@ -693,9 +693,7 @@ func TestServe_ClosingFinishesWhatIsInFlight(t *testing.T) {
 	}
 	model.gate <- struct{}{}
 	running.Wait()
-	if err := <-waited; err != nil {
-		t.Error(err)
-	}
+	gomlxtest.NoError(t, <-waited)
 }
 
 // A request that is sent before the first program is compiled waits for it, or for its failure.
@@ -730,9 +728,8 @@ func TestServe_IsReadyOnceItsFirstProgramIsCompiled(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	s := gomlxtest.Must(newServer(ended, &fake{}, Options{}))(t)
-	if <-s.Ready(); s.Wait() != nil {
-		t.Errorf("a server that ends before its first program: %v", s.Wait())
-	}
+	<-s.Ready()
+	gomlxtest.NoError(t, s.Wait()) // it ends before its first program
 }
 
 // The token is asked for before anything is computed; refused requests are counted.
@@ -755,9 +752,7 @@ func TestServe_ATokenIsRequiredOnProtectedRoutes(t *testing.T) {
 			}
 		}
 	}
-	if n := model.begun.Load(); n != 2 {
-		t.Errorf("%d batches were computed, want those of two requests with the token", n)
-	}
+	equal(t, "batches, those of two requests with the token", model.begun.Load(), 2)
 }
 
 func TestServe_MetricsCountRequestsAndBatches(t *testing.T) {
@@ -765,7 +760,7 @@ func TestServe_MetricsCountRequestsAndBatches(t *testing.T) {
 	for range 3 {
 		predict(t, url, 200)
 	}
-	post(t, url+"/v1/predict", "", strings.NewReader("no"))
+	answered(t, url+"/v1/predict", "", []byte("no"), 415)
 	ask(t, "POST", url+"/v1/predict", bytes.NewReader(dot), "Host", "evil.example")
 	_, text := ask(t, "GET", url+"/metrics", nil)
 	for _, line := range []string{`wepe_requests_total{route="POST /v1/predict",status="200"} 3`,
@@ -787,9 +782,7 @@ func TestOptions_MemoryAndRanges(t *testing.T) {
 	half := cores / 2
 	for float, bytes := range map[bool]int{false: 3, true: 15} { // a float32 more of each value
 		want := int64(8*1000 + data.DecodeBytes*(half*7<<20+(cores-half)<<20) + 11*5*7*bytes)
-		if got := o.Memory(5*7, float); got != want {
-			t.Errorf("a bound of %d bytes, want %d", got, want)
-		}
+		equal(t, "a bound", o.Memory(5*7, float), want)
 	}
 	for name, o := range map[string]Options{"Batch": {Batch: -1}, "BatchTimeout": {BatchTimeout: -1},
 		"Timeout": {Timeout: -5}, "Batch is 1025": {Batch: 1025}, "Token": {Token: "x"},
@@ -798,9 +791,7 @@ func TestOptions_MemoryAndRanges(t *testing.T) {
 			t.Errorf("%+v: %v, want an error about %s", o, err, name)
 		}
 	}
-	if err := (Options{Batch: 1024, Token: strings.Repeat("x", 16)}).Validate(); err != nil {
-		t.Error(err)
-	}
+	gomlxtest.NoError(t, Options{Batch: 1024, Token: strings.Repeat("x", 16)}.Validate())
 }
 
 func TestWrite_NoJSONIsAnErrorAndAnUnreadBodyEndsTheConnection(t *testing.T) {
@@ -855,36 +846,14 @@ func TestEmbeddings_AreOfImagesInJSON(t *testing.T) {
 			[][]float64{{2, 4, 12}, {10, 4, 2}}},
 	} {
 		raw, _ := json.Marshal(c.request)
-		code, got := post(t, url+"/v1/embeddings", "application/json", bytes.NewReader(raw))
-		list, _ := got["data"].([]any)
-		if code != 200 || got["object"] != "list" || got["model"] != "fake" || len(list) != len(c.want) {
-			t.Fatalf("%s: status %d, %v", name, code, got)
-		}
-		tokens := float64(len(c.want) * 2 * 3) // the fake's grid
-		if used := got["usage"].(map[string]any); used["prompt_tokens"] != tokens || used["total_tokens"] != tokens {
-			t.Errorf("%s: usage %v, want %g", name, used, tokens)
-		}
-		for i, entry := range list {
-			e := entry.(map[string]any)
-			if e["object"] != "embedding" || e["index"] != float64(i) {
-				t.Errorf("%s: entry %d is %v", name, i, e)
-			}
-			for k, want := range c.want[i] {
-				var v float64
-				switch vector := e["embedding"].(type) {
-				case []any:
-					v = vector[k].(float64)
-				case string:
-					raw, err := base64.StdEncoding.DecodeString(vector)
-					if err != nil || len(raw) != 12 {
-						t.Fatalf("%s: %q, %v", name, vector, err)
-					}
-					v = float64(math.Float32frombits(binary.LittleEndian.Uint32(raw[4*k:])))
-				}
-				if !(math.Abs(v-want) <= 1e-5) {
-					t.Errorf("%s: image %d has %g at %d, want %g", name, i, v, k, want)
-				}
-			}
+		got := answered(t, url+"/v1/embeddings", "application/json", raw, 200)
+		list, tokens := got["data"].([]any), float64(len(c.want)*2*3) // the fake's grid
+		equal(t, name, []any{got["object"], got["model"], len(list)}, []any{"list", "fake", len(c.want)})
+		equal(t, name, got["usage"], any(map[string]any{"prompt_tokens": tokens, "total_tokens": tokens}))
+		for i, vector := range vectors(t, got) {
+			entry := list[i].(map[string]any)
+			equal(t, name, []any{entry["object"], entry["index"]}, []any{"embedding", float64(i)})
+			gomlxtest.NearAbs(t, name, vector, c.want[i], 1e-5)
 		}
 	}
 }
@@ -920,11 +889,7 @@ func TestEmbeddings_KeepNoTextOfTheRequest(t *testing.T) {
 	runtime.ReadMemStats(&heap[0])
 	var done sync.WaitGroup
 	for n := range 5 {
-		done.Go(func() {
-			if code, got := post(t, url+"/v1/embeddings", "application/json", bytes.NewReader(body)); code != 200 {
-				t.Errorf("status %d, %v", code, got)
-			}
-		})
+		done.Go(func() { answered(t, url+"/v1/embeddings", "application/json", body, 200) })
 		until(func() bool { return int(model.begun.Load())+len(s.batcher.queue) == n+1 })
 	}
 	runtime.GC()
@@ -943,9 +908,7 @@ func TestEmbeddings_AreServedOfAModelWithoutClasses(t *testing.T) {
 	_, blind, _ := start(t, &blind{}, Options{})
 	for route, want := range map[string]int{url + "/v1/predict": 404, url + "/v1/embeddings": 200,
 		url + "/v1/embeddings?pool=class": 404, blind + "/v1/embeddings": 404} {
-		if code, got := post(t, route, "", bytes.NewReader(dot)); code != want {
-			t.Errorf("%s: status %d, %v; want %d", route, code, got, want)
-		}
+		answered(t, route, "", dot, want)
 	}
 }
 
@@ -959,7 +922,7 @@ func (b *blind) Batch(images []*data.Image) ([]finetune.Output, error) {
 // Any body is answered with a status of the list in the package's documentation, and frees what it took.
 func FuzzRequest(f *testing.F) {
 	kind, two := form(dot, pixels(5, 3, blue))
-	seeds := []string{"/v1/predict\ntop=2\n" + kind + "\n" + two.String(),
+	seeds := []string{"/v1/predict\ntop=2\n" + kind + "\n" + string(two),
 		"/v1/embeddings\nof=mean\napplication/json\n" + `{"input":["data:image/png;base64,AAAA"],"model":"fake"}`,
 		"/v1/attention\n\nimage/png\n" + string(pixels(2, 2, red))}
 	s, err := newServer(f.Context(), &fake{}, Options{Bytes: 1 << 16, Pixels: 1 << 12, Parts: 5})
@@ -968,8 +931,7 @@ func FuzzRequest(f *testing.F) {
 	}
 	<-s.Ready()
 	statuses := map[int]bool{200: true, 301: true, 307: true, 400: true, 404: true, 405: true, 413: true, 415: true,
-		422: true,
-		500: true} // of 13 rows, by the fake
+		422: true, 500: true} // of 13 rows, by the fake
 	campaign.Fuzz(f, seeds, func(t *testing.T, text string) {
 		path, text, _ := strings.Cut(text, "\n")
 		query, text, _ := strings.Cut(text, "\n")
