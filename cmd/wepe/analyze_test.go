@@ -93,8 +93,8 @@ func TestAnalyze_EachModelWithItsOwnPreprocessingAndSize(t *testing.T) {
 	of := "--analyses entropy --data " + images(t, "wide", 3, 20, 44)
 	first, second := analyzed(t, crop+squash+of), analyzed(t, squash+crop+of)
 	for _, model := range []string{"crop", "squash"} {
-		if len(first[model]) < 6 || !slices.Equal(first[model], second[model]) {
-			t.Errorf("%s: %q first, %q in the other order", model, first[model], second[model])
+		if equal(t, model+", in another order", second[model], first[model]); len(first[model]) < 6 {
+			t.Errorf("%s: %q", model, first[model])
 		}
 	}
 	if slices.Equal(first["crop"], first["squash"]) {
@@ -103,7 +103,8 @@ func TestAnalyze_EachModelWithItsOwnPreprocessingAndSize(t *testing.T) {
 	larger := analyzed(t, squash+of+" --size 96x96")["squash"]
 	largest := func(rows []string) (most float64) {
 		for _, row := range rows {
-			if value, err := strconv.ParseFloat(strings.Fields(row)[len(strings.Fields(row))-1], 64); err == nil {
+			words := strings.Fields(row)
+			if value, err := strconv.ParseFloat(words[len(words)-1], 64); err == nil {
 				most = max(most, value)
 			}
 		}
@@ -119,10 +120,10 @@ func TestAnalyze_ALimitTakesImagesOfAllClasses(t *testing.T) {
 	of := func(dir string) []string {
 		return analyzed(t, "m="+demoModel+" --analyses entropy --limit 3 --data "+dir)["m"]
 	}
-	some, all := of(parts(t, map[string]int{"train": 5, "test": 5}, 24, 24)), of(parts(t, map[string]int{"train": 5,
-		"test": 1}, 24, 24))
-	if len(all) < 6 || !slices.Equal(some, all) {
-		t.Errorf("3 of 15 images give %q, the first of each class %q", some, all)
+	some := of(parts(t, map[string]int{"train": 5, "test": 5}, 24, 24))
+	all := of(parts(t, map[string]int{"train": 5, "test": 1}, 24, 24))
+	if equal(t, "3 of 15 images, and the first of each class", some, all); len(all) < 6 {
+		t.Errorf("%q", all)
 	}
 	if first := of(images(t, "own", 5, 24, 24)); slices.Equal(first, all) {
 		t.Errorf("other images give the same %q", first)
@@ -132,9 +133,7 @@ func TestAnalyze_ALimitTakesImagesOfAllClasses(t *testing.T) {
 // Images in memory, in the layout of CIFAR-100 with the model's 100 classes, and the same as PNG files.
 func TestEval_OfADatasetInMemoryPreprocessesAsPredict(t *testing.T) {
 	_, test, err := data.CIFAR100("../../examples/cifar100/demo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	var config struct {
 		Names map[string]string `json:"id2label"`
 	}

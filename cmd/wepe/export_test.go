@@ -52,9 +52,7 @@ func TestExport_PredictsAsTheModel(t *testing.T) {
 			got := predicted(t, to)
 			for i, class := range want.Labels {
 				near(t, format+": "+class.Name, got.Labels[i].Probability, class.Probability, 1e-5)
-				if got.Labels[i].Name != class.Name {
-					t.Errorf("%s: answer %d is %s, want %s", format, i, got.Labels[i].Name, class.Name)
-				}
+				equal(t, format+": answer", got.Labels[i].Name, class.Name)
 			}
 		}
 	}

@@ -39,10 +39,8 @@ func TestHostile_StringsObeyNoTerminal(t *testing.T) {
 	gomlxtest.NoError(t, os.Rename(filepath.Join(class, "b.png"), image))
 	raw := string(gomlxtest.Must(os.ReadFile(image))(t))
 	shard := filepath.Join(t.TempDir(), hostile+".tar")
-	if err := os.WriteFile(shard, datatest.Tar([2]string{hostile + ".png", raw}, [2]string{hostile + ".cls", hostile}),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	members := datatest.Tar([2]string{hostile + ".png", raw}, [2]string{hostile + ".cls", hostile})
+	gomlxtest.NoError(t, os.WriteFile(shard, members, 0o600))
 	run := filepath.Join(t.TempDir(), "run")
 	rows := [][]string{
 		append([]string{"train", "--data", own, "--size", "16x16", "--out", run}, strings.Fields(small)...),

@@ -19,7 +19,6 @@ import (
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/programtest"
-	"github.com/wepe-go/wepe/report"
 )
 
 // TestMain makes pure Go the backend of commands that name none.
@@ -41,6 +40,14 @@ func lastVariables(t *testing.T, run string) (content []byte, step int64) {
 // onBackend is the backend of the tests, go if GOMLX_BACKEND is not set.
 var onBackend = cmp.Or(os.Getenv(compute.ConfigEnvVar), "go")
 
+// ends runs the program, which must succeed.
+func ends(t *testing.T, args ...string) {
+	t.Helper()
+	if e := programtest.Run(t, args...); e.Code != 0 {
+		t.Fatal(e.Stderr)
+	}
+}
+
 // everything is a training run with all random and stateful features enabled, with a number of micro-batches.
 func everything(data, run string, parts int) []string {
 	return []string{"train", "--backend", onBackend, "--data", data, "--size", "16x24", "--out", run, "--position", "wepe",
@@ -54,12 +61,10 @@ func everything(data, run string, parts int) []string {
 func TestKill_EndsWithTheBitsOfAnUninterruptedTraining(t *testing.T) {
 	data, whole, root := images(t, "kill", 13, 16, 24), filepath.Join(t.TempDir(), "run"), t.TempDir()
 	begin := time.Now()
-	if e := programtest.Run(t, everything(data, whole, 2)...); e.Code != 0 {
-		t.Fatal(e.Stderr)
-	}
+	ends(t, everything(data, whole, 2)...)
 	unbroken := time.Since(begin)
 	want, steps := lastVariables(t, whole)
-	wholeRows := gomlxtest.Must(report.ReadFiles(filepath.Join(whole, "rows.jsonl")))(t)
+	wholeRow := row(t, whole)
 	r, kills, between := campaign.Rand(23), 0, 0
 	for n := 0; kills < campaign.Times(4); n++ {
 		run, step := filepath.Join(root, fmt.Sprint(n)), int64(0)
@@ -83,18 +88,15 @@ func TestKill_EndsWithTheBitsOfAnUninterruptedTraining(t *testing.T) {
 				command = []string{"resume", run, "--backend", onBackend}
 			}
 		}
-		if e := programtest.Run(t, command...); e.Code != 0 {
-			t.Fatal(e.Stderr)
-		}
+		ends(t, command...)
 		got, end := lastVariables(t, run)
-		rows := gomlxtest.Must(report.ReadFiles(filepath.Join(run, "rows.jsonl")))(t)
 		if end != steps || string(got) != string(want) {
 			t.Fatalf("after kills the run ends at step %d with other variables than the unbroken one", end)
 		}
-		if len(rows.Results) != 1 || rows.Results[0].Validation != wholeRows.Results[0].Validation {
-			t.Fatalf("results %+v, want %+v", rows.Results, wholeRows.Results)
-		}
-		if c := rows.Results[0].Command; step > 0 && step < steps &&
+		rows := results(t, run)
+		equal(t, "results", len(rows), 1)
+		equal(t, "validation", rows[0].Validation, wholeRow.Validation)
+		if c := rows[0].Command; step > 0 && step < steps &&
 			!regexp.MustCompile(`^\S+ train .+; \S+ resume `).MatchString(c) {
 			t.Errorf("the result is by the command %s", c)
 		}

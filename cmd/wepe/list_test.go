@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -37,13 +38,10 @@ func TestValuesOf_ARecipe(t *testing.T) {
 			}
 		}
 		for name, value := range want.values {
-			if values[name] != value {
-				t.Errorf("recipe %s: %s is %s, want %s", recipe, name, values[name], value)
-			}
+			equal(t, "recipe "+recipe+": "+name, values[name], value)
 		}
-		if slices.Sort(decided); !slices.Equal(decided, want.decided) {
-			t.Errorf("recipe %s: the data decide %q, want %q", recipe, decided, want.decided)
-		}
+		slices.Sort(decided)
+		equal(t, "recipe "+recipe+": the data decide", decided, want.decided)
 	}
 	if _, err := valuesOf("scrath", nil); !errors.As(err, new(*setting.UnknownError)) {
 		t.Errorf("an unknown recipe: %v", err)
@@ -51,10 +49,9 @@ func TestValuesOf_ARecipe(t *testing.T) {
 }
 
 func TestWrapped(t *testing.T) {
-	for width, want := range map[int][]string{4: {"αβ γ", "δεζηθ", "ι"}, 10: {"αβ γ δεζηθ", "ι"}, 99: {"αβ γ δεζηθ ι"}} {
-		if got := wrapped("αβ γ δεζηθ ι", width); !slices.Equal(got, want) {
-			t.Errorf("%d: %q, want %q", width, got, want)
-		}
+	for width, want := range map[int][]string{4: {"αβ γ", "δεζηθ", "ι"}, 10: {"αβ γ δεζηθ", "ι"},
+		99: {"αβ γ δεζηθ ι"}} {
+		equal(t, strconv.Itoa(width), wrapped("αβ γ δεζηθ ι", width), want)
 	}
 }
 
@@ -76,9 +73,7 @@ func TestSettings_AreKnownAndHaveAMeaning(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"optimizer.learning_rates.GROUP", "wepe_alpha_scale", "detector.rpn.nms_iou"} {
-		if !listed[name] {
-			t.Errorf("%s is not listed", name)
-		}
+		equal(t, name+" is listed", listed[name], true)
 	}
 }
 
@@ -92,13 +87,8 @@ func TestHelp_SharedFlagsAreInTheFirstSection(t *testing.T) {
 }
 
 func TestCompletion(t *testing.T) {
-	for line, want := range map[string]string{
-		"train --recipe ":        "cifar100-15",
-		"detect train --recipe ": "scenes",
-		"analyze --analyses ":    "similarity",
-		"train --position ":      "wepe-v",
-		"export a b --to ":       "native",
-	} {
+	for line, want := range map[string]string{"train --recipe ": "cifar100-15", "detect train --recipe ": "scenes",
+		"analyze --analyses ": "similarity", "train --position ": "wepe-v", "export a b --to ": "native"} {
 		if text := succeeds(t, "__complete", strings.Split(line, " ")...); !strings.Contains(
 			"\n"+text, "\n"+want+"\n") {
 			t.Errorf("%sTAB gives\n%s", line, text)

@@ -23,9 +23,7 @@ func TestMpirun_TrainsTheWeightsOfOne(t *testing.T) {
 	}
 	for n, ways := range jobs {
 		run := filepath.Join(t.TempDir(), "run")
-		if e := programtest.Run(t, everything(data, run, n)...); e.Code != 0 {
-			t.Fatal(e.Stderr)
-		}
+		ends(t, everything(data, run, n)...)
 		want, step := lastVariables(t, run)
 		for _, way := range ways {
 			run := filepath.Join(t.TempDir(), "run")
@@ -37,9 +35,7 @@ func TestMpirun_TrainsTheWeightsOfOne(t *testing.T) {
 			if got, at := lastVariables(t, run); at != step || string(got) != string(want) {
 				t.Errorf("%d processes, %s: after step %d of %d the weights are not those of one", n, way, at, step)
 			}
-			if strings.Count(e.Stdout, "report ") != 1 {
-				t.Errorf("not one process alone prints the result: %s", e.Stdout)
-			}
+			equal(t, "processes that print the result", strings.Count(e.Stdout, "report "), 1)
 		}
 	}
 }

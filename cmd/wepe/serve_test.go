@@ -6,6 +6,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -51,22 +52,16 @@ func TestServe_AnswersUntilASignal(t *testing.T) {
 	raw := gomlxtest.Must(os.ReadFile(corner))(t)
 	response := gomlxtest.Must(http.Post("http://"+addr+"/v1/predict", "image/png", bytes.NewReader(raw)))(t)
 	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		t.Errorf("status %d", response.StatusCode)
-	}
+	equal(t, "status", response.StatusCode, http.StatusOK)
 	gomlxtest.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGTERM))
-	if e := <-done; e.code != 0 || e.err != nil {
-		t.Errorf("after the signal: exit code %d, %v", e.code, e.err)
-	}
+	equal(t, "after the signal", <-done, ended{})
 }
 
 func TestServe_IsNotExposedWithoutAToken(t *testing.T) {
 	for addr, want := range map[string]bool{"127.0.0.1:0": true, "localhost:1": true, "[::1]:1": true, "0.0.0.0:1": false,
 		":1": false, "192.0.2.1:1": false, "example.com:1": false, "8080": false} {
 		s := serving{addr: addr}
-		if err := s.exposed(); (err == nil) != want {
-			t.Errorf("%s: %v", addr, err)
-		}
+		equal(t, addr+" is allowed", s.exposed() == nil, want)
 		if s.Token = "secret"; strings.Contains(addr, ":") && s.exposed() != nil {
 			t.Errorf("%s with a token: %v", addr, s.exposed())
 		}
@@ -89,9 +84,8 @@ func TestServe_ReadsItsTokenFromAFile(t *testing.T) {
 	}
 	for name, want := range map[string]string{"": "a token of the variable", file: "a token of the file"} {
 		s := serving{tokenFile: name}
-		if err := s.readToken(); err != nil || s.Token != want {
-			t.Errorf("%q: %q, %v; want %q", name, s.Token, err, want)
-		}
+		gomlxtest.NoError(t, s.readToken())
+		equal(t, name, s.Token, want)
 	}
 }
 
@@ -106,9 +100,8 @@ func TestCollectRarely_KeepsWhatTheEnvironmentSays(t *testing.T) {
 		t.Setenv("GOGC", set[1])
 		collectRarely(1 << 30)
 		bytes, rate := debug.SetMemoryLimit(7<<40), debug.SetGCPercent(77)
-		if (bytes == 7<<40) != (set[0] != "") || (rate == 77) != (set[1] != "") {
-			t.Errorf("GOMEMLIMIT and GOGC %q: %d bytes, %d %%", set, bytes, rate)
-		}
+		equal(t, fmt.Sprintf("GOMEMLIMIT and GOGC %q stay", set), [2]bool{bytes == 7<<40, rate == 77},
+			[2]bool{set[0] != "", set[1] != ""})
 	}
 }
 

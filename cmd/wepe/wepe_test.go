@@ -15,6 +15,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -80,6 +81,13 @@ func results(t *testing.T, run string) []report.Result {
 	return gomlxtest.Must(report.ReadFiles(filepath.Join(run, "rows.jsonl")))(t).Results
 }
 
+// row is the last of a run.
+func row(t *testing.T, run string) report.Result {
+	t.Helper()
+	rows := results(t, run)
+	return rows[len(rows)-1]
+}
+
 // asJSON runs a command with --json.
 func asJSON[T any](t *testing.T, line string, args ...string) (value T) {
 	t.Helper()
@@ -101,6 +109,14 @@ func copied(t *testing.T, dir string) string {
 	to := filepath.Join(t.TempDir(), "run")
 	gomlxtest.NoError(t, os.CopyFS(to, os.DirFS(dir)))
 	return to
+}
+
+// equal fails the test unless two values are deeply equal.
+func equal[T any](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
 }
 
 func near(t *testing.T, what string, got, want, tolerance float64) {
@@ -128,33 +144,27 @@ func TestOldRun_HasTheSameNumbers(t *testing.T) {
 		"warning") { // of its own pixels, which have no normalization
 		t.Errorf("at another size eval prints\n%s", text)
 	}
-	if e.Split != report.Test || e.Metrics.Images != 1000 {
-		t.Errorf("%d images of split %s", e.Metrics.Images, e.Split)
-	}
+	equal(t, "split", e.Split, report.Test)
+	equal(t, "images", e.Metrics.Images, 1000)
 	names, want := []string{"bottom left", "bottom right", "top left", "top right"}, []float64{0.490, 0.460, 0.028, 0.022}
 	for i, c := range predicted(t, oldRun).Labels {
-		if c.Name != names[i] {
-			t.Errorf("answer %d is %s, want %s", i, c.Name, names[i])
-		}
+		equal(t, fmt.Sprint("answer ", i), c.Name, names[i])
 		near(t, c.Name, c.Probability, want[i], 6e-4)
 	}
 
 	dir := copied(t, oldRun)
 	succeeds(t, "resume --data shapes", dir)
-	rows := results(t, dir)
-	row := rows[len(rows)-1]
-	near(t, "test loss", float64(row.Test.Loss), 0.535837792004401, 2e-5)
-	near(t, "validation loss", float64(row.Validation.Loss), 0.4989272219471967, 2e-5)
-	near(t, "test top-1", float64(row.Test.Top1), 0.775, 1.1e-3)
-	if want := (report.Weights{Name: "best", Step: 216}); row.Weights != want || row.Steps != 216 {
-		t.Errorf("weights %v after %d steps", row.Weights, row.Steps)
-	}
+	resumed := row(t, dir)
+	near(t, "test loss", float64(resumed.Test.Loss), 0.535837792004401, 2e-5)
+	near(t, "validation loss", float64(resumed.Validation.Loss), 0.4989272219471967, 2e-5)
+	near(t, "test top-1", float64(resumed.Test.Top1), 0.775, 1.1e-3)
+	equal(t, "weights", resumed.Weights, report.Weights{Name: "best", Step: 216})
+	equal(t, "steps", resumed.Steps, 216)
 	// Now the directory describes the data: the fraction, the label and the dataset stay.
 	succeeds(t, "resume --epochs 13", dir)
-	rows = results(t, dir)
-	if last := rows[len(rows)-1]; last.Steps != 234 || last.Fraction != 0.2 {
-		t.Errorf("extended to %d steps on %g of the images", last.Steps, last.Fraction)
-	}
+	extended := row(t, dir)
+	equal(t, "steps", extended.Steps, 234)
+	equal(t, "fraction", extended.Fraction, 0.2)
 }
 
 // Google's files do not state the grid of their positions: a command says it once.
@@ -172,10 +182,7 @@ func TestResume_KeepsTheWeightsAndHowTheModelWasRead(t *testing.T) {
 			gomlxtest.NoError(t, os.RemoveAll(dir))
 		}
 		succeeds(t, "resume run"+c.flag)
-		rows := results(t, "run")
-		if got := rows[len(rows)-1].Weights.Name; got != c.want {
-			t.Errorf("resume%s measures the %s weights, want %s", c.flag, got, c.want)
-		}
+		equal(t, "weights of resume"+c.flag, row(t, "run").Weights.Name, c.want)
 	}
 }
 
@@ -189,9 +196,9 @@ func TestTrain_StartsFromTheWeightsThatAreAskedFor(t *testing.T) {
 		text := complains(t, func() {
 			succeeds(t, "train --epochs 1 --set batch_size=6 --out "+out+" --checkpoint "+weights+" --data", dir, old)
 		})
-		rows := results(t, out)
-		if got := rows[len(rows)-1].Weights.Name; got != weights || !strings.Contains(text, old+": "+weights+", step 216\n") {
-			t.Errorf("--checkpoint %s measures the %s weights and prints\n%s", weights, got, text)
+		equal(t, "weights of --checkpoint "+weights, row(t, out).Weights.Name, weights)
+		if !strings.Contains(text, old+": "+weights+", step 216\n") {
+			t.Errorf("--checkpoint %s prints\n%s", weights, text)
 		}
 	}
 }
@@ -264,29 +271,22 @@ func TestOwnImages_AreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T
 	if !strings.Contains(out, "wepe predict "+run) || !strings.Contains(out, run+"/report.html") {
 		t.Errorf("train prints\n%s", out)
 	}
-	row := results(t, run)[0]
+	r := row(t, run)
 	// By Python's hashlib the SHA-256 of 0/blue/a.png … is below a fifth for 3, 4 and 3 of the 13 images of each class.
-	if row.Validation.Images != 10 || row.ImageSize != "16x24" || row.Encoding != "wepe-sphere" {
-		t.Errorf("the row is %+v", row)
-	}
+	equal(t, "the row", []any{r.Validation.Images, r.ImageSize, r.Encoding}, []any{10, "16x24", "wepe-sphere"})
 	eval := func(args string) evaluated { return asJSON[evaluated](t, "eval "+run+" --data "+args) }
 	e := eval(dir)
-	if e.Split != report.Validation || e.Metrics != row.Validation || len(e.Classes) != 3 {
-		t.Errorf("eval has %v of split %s, the training's table %v", e.Metrics, e.Split, row.Validation)
-	}
+	equal(t, "eval", e.Metrics, r.Validation)
+	equal(t, "eval", []any{e.Split, len(e.Classes)}, []any{report.Validation, 3})
 	if flipped := eval(dir + " --tta flip").Metrics; flipped.Loss == e.Metrics.Loss || flipped.Images != 10 {
 		t.Errorf("of two views of each image %v, of one %v", flipped, e.Metrics)
 	}
 	all, train := eval(dir+" --split all").Metrics, eval(dir+" --split train").Metrics
-	if all.Images != 39 || train.Images != 29 {
-		t.Errorf("%d images, %d for training, want 39 and 29", all.Images, train.Images)
-	}
+	equal(t, "images, and those for training", [2]int{all.Images, train.Images}, [2]int{39, 29})
 	mean := (float64(train.Loss)*29 + float64(e.Metrics.Loss)*10) / 39
 	near(t, "the loss of all images", float64(all.Loss), mean, 1e-5)
-	if n := eval(parts(t, map[string]int{"train": 3, "val": 2, "test": 1}, 20, 28) +
-		" --split all").Metrics.Images; n != 18 {
-		t.Errorf("%d images of three splits, want 18", n)
-	}
+	three := eval(parts(t, map[string]int{"train": 3, "val": 2, "test": 1}, 20, 28) + " --split all")
+	equal(t, "images of three splits", three.Metrics.Images, 18)
 	table := gomlxtest.Must(csv.NewReader(strings.NewReader(succeeds(t, "predict --csv --top 2", run, dir))).ReadAll())(t)
 	single := asJSON[struct{ Images []finetune.Prediction }](t, "predict", run, table[1][0]).Images[0]
 	if p, err := strconv.ParseFloat(table[1][3], 64); err != nil || len(table) != 1+2*3*13 || table[2][1] != "2" ||
@@ -300,10 +300,8 @@ func TestOwnImages_AreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T
 	// Fine-tuning takes the model's own size and position, of an export the table.
 	for from, want := range map[string]string{"hf": "learned", run: "wepe-sphere"} {
 		succeeds(t, "train --epochs 1 --set batch_size=6 --out "+want+" --data", dir, from)
-		row := results(t, want)[0]
-		if row.Encoding != want || row.ImageSize != "16x24" {
-			t.Errorf("from %s: position %s at %s", from, row.Encoding, row.ImageSize)
-		}
+		r := row(t, want)
+		equal(t, "from "+from, [2]string{r.Encoding, r.ImageSize}, [2]string{want, "16x24"})
 	}
 }
 
@@ -344,9 +342,7 @@ func TestPredict_ReportsEachUnreadImageAndGoesOn(t *testing.T) {
 		t.Errorf("%v: %.300s", err, out)
 	}
 	for _, name := range []string{"bad.png", "missing0:", "missing298:"} {
-		if strings.Count(text, name) != 1 {
-			t.Errorf("%s is not reported once:\n%.1000s", name, text)
-		}
+		equal(t, name+" is reported", strings.Count(text, name), 1)
 	}
 	if out, code, _ := invoke(t, "predict", old, "nowhere", "--csv"); out != "" || code != 1 {
 		t.Errorf("of no image: exit code %d, %q", code, out)
@@ -374,9 +370,7 @@ func TestPredict_WarnsOnceOf16BitGrey(t *testing.T) {
 	text := complains(t, func() {
 		succeeds(t, "predict", oldRun, filepath.Join(dir, "1.png"), filepath.Join(dir, "2.png"))
 	})
-	if strings.Count(text, data.ClippedGrey) != 1 {
-		t.Errorf("predict prints\n%s", text)
-	}
+	equal(t, "warnings of predict", strings.Count(text, data.ClippedGrey), 1)
 }
 
 // transformers' DINOv3ViTModel has no head: the export's features are compared.
@@ -523,9 +517,8 @@ func TestTable_HasNoRowsOfOtherSettingsAndWritesNothing(t *testing.T) {
 		if err != nil || !strings.Contains(out, c[1]) || !strings.Contains(out, "2 of 2 training runs are not done yet") {
 			t.Errorf("%s: %v\n%s", field, err, out)
 		}
-		if _, err := compare(c[0] + two); otherRun(err) != field {
-			t.Errorf("%s: a training in the same directory: %v", field, err)
-		}
+		_, err = compare(c[0] + two)
+		equal(t, field+": a training in the same directory", otherRun(err), field)
 		if !maps.Equal(contents(t, dir), before) {
 			t.Fatalf("%s: the files of the study changed", field)
 		}
@@ -534,12 +527,10 @@ func TestTable_HasNoRowsOfOtherSettingsAndWritesNothing(t *testing.T) {
 	if err != nil || strings.Contains(out, "not counted") || !strings.Contains(out, "1 of 2 training runs are not done") {
 		t.Errorf("with its own settings: %v\n%s", err, out)
 	}
-	if _, err := compare(first + " --resample-images --fractions 0.5"); otherRun(err) != "subsets" {
-		t.Errorf("results with the images of each seed in the same directory: %v", err)
-	}
-	if _, _, err := invoke(t, "train --recipe shapes --out "+dir+few+first); otherRun(err) != "kind" {
-		t.Errorf("a training in the study's directory: %v", err)
-	}
+	_, err = compare(first + " --resample-images --fractions 0.5")
+	equal(t, "the images of each seed in the same directory", otherRun(err), "subsets")
+	_, _, err = invoke(t, "train --recipe shapes --out "+dir+few+first)
+	equal(t, "a training in the study's directory", otherRun(err), "kind")
 }
 
 // contents are the files below a directory.
@@ -554,9 +545,7 @@ func contents(t *testing.T, dir string) map[string]string {
 		files[path] = string(text)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, err)
 	return files
 }
 
@@ -564,20 +553,17 @@ func TestSubsets_AreOfTheSeed(t *testing.T) {
 	d := gomlxtest.Must(dataset.Open(t.Context(), "shapes", dataset.Options{}))(t)
 	recipe := gomlxtest.Must(finetune.RecipeByName("shapes"))(t)
 	drawn := func(subsets bool, position string, seed int) string {
-		images, err := task(recipe, d, subsets).Images(t.Context(), study.Unit{Recipe: recipe, Fraction: 0.2, Seed: seed,
-			Variant: study.Variant{Position: position}})
-		if err != nil || images.Train.Len() != 600 { // of 3,000
-			t.Fatal(images.Train.Len(), err)
-		}
+		images := gomlxtest.Must(task(recipe, d, subsets).Images(t.Context(), study.Unit{Recipe: recipe, Fraction: 0.2,
+			Seed: seed, Variant: study.Variant{Position: position}}))(t)
+		equal(t, "images of 3,000", images.Train.Len(), 600)
 		return data.Fingerprint(images.Train)
 	}
 	first := drawn(true, "learned", 3)
-	if drawn(true, "wepe", 3) != first || drawn(true, "learned", 5) == first {
-		t.Error("--resample-images does not draw the images by seed alone")
+	equal(t, "the images of another encoding", drawn(true, "wepe", 3), first)
+	if drawn(true, "learned", 5) == first {
+		t.Error("--resample-images does not draw the images by seed")
 	}
-	if drawn(false, "learned", 3) != drawn(false, "learned", 5) {
-		t.Error("without --resample-images the images differ by seed")
-	}
+	equal(t, "without --resample-images another seed", drawn(false, "learned", 3), drawn(false, "learned", 5))
 }
 
 // A PNG's header ends at byte 33; the pixels of these images follow.
@@ -614,10 +600,10 @@ func TestDetect_TrainsMeasuresAndUsesADetector(t *testing.T) {
 	if !strings.Contains(out, "wepe-sphere") || !strings.Contains(out, "wepe detect predict "+run) {
 		t.Errorf("train prints\n%s", out)
 	}
-	row := results(t, run)[0]
+	r := row(t, run)
 	for size, found := range asJSON[map[string]report.DetectionMetrics](t, "detect eval"+scenes, run) {
-		if size != row.ImageSize || found.Boxes["AP"] != row.Boxes["AP"] || len(found.Masks) != len(row.Masks) {
-			t.Errorf("eval at %s: %v, the training's row at %s: %v", size, found, row.ImageSize, row.DetectionMetrics)
+		if size != r.ImageSize || found.Boxes["AP"] != r.Boxes["AP"] || len(found.Masks) != len(r.Masks) {
+			t.Errorf("eval at %s: %v, the training's row at %s: %v", size, found, r.ImageSize, r.DetectionMetrics)
 		}
 	}
 	succeeds(t, "detect train --train-scenes 1 --out boxes --set steps=1;batch_size=1;warmup_steps=0;"+
@@ -674,18 +660,14 @@ func TestCompare_SelectsOnTheDirectorysValidationSplit(t *testing.T) {
 		line := "compare --recipe scratch --positions learned --sizes 16x16 --out c --data " + dir + small
 		succeeds(t, line)
 		const unit = "c/learned-16x16-seed0"
-		row := results(t, unit)[0]
-		if row.Validation.Images != c.validation || row.Test.Images != c.test || row.Steps != 2*c.steps {
-			t.Errorf("%s: %d steps, %d validation and %d test images, want %d, %d, %d", name, row.Steps, row.Validation.Images,
-				row.Test.Images, 2*c.steps, c.validation, c.test)
-		}
+		r := row(t, unit)
+		equal(t, name+": steps, validation and test images", [3]int{r.Steps, r.Validation.Images, r.Test.Images},
+			[3]int{2 * c.steps, c.validation, c.test})
 		before := contents(t, "c")
 		for _, dir := range []string{unit, unit + "/", "c"} {
 			refuses(t, 1, "wepe compare", "resume", dir)
 		}
-		if !maps.Equal(contents(t, "c"), before) {
-			t.Errorf("%s: the refused resume has written", name)
-		}
+		equal(t, name+": files after the refused resume", contents(t, "c"), before)
 		succeeds(t, line)
 	}
 }
@@ -697,20 +679,19 @@ func TestEval_HasTheValidationImagesOfARunOfAFraction(t *testing.T) {
 		succeeds(t, "compare --recipe shapes --positions learned --fractions 0.1 --seed 3 --set steps=4 --out "+name+brief+
 			flags)
 		run := filepath.Join(name, "learned-fraction0.1-seed3")
-		row := results(t, run)[0]
+		r := row(t, run)
 		for split, images := range map[string]int{"validation": 30, "train": 270, "test": 1000} {
 			e := asJSON[evaluated](t, "eval --data shapes --split", split, run)
-			if e.Metrics.Images != images || split == "validation" && e.Metrics != row.Validation ||
-				split == "test" && e.Metrics != row.Test {
-				t.Errorf("%s, %s: %+v, want %d images; the run has %+v", name, split, e.Metrics, images, row)
+			if e.Metrics.Images != images || split == "validation" && e.Metrics != r.Validation ||
+				split == "test" && e.Metrics != r.Test {
+				t.Errorf("%s, %s: %+v, want %d images; the run has %+v", name, split, e.Metrics, images, r)
 			}
 		}
 		refuses(t, 1, "shapes:shape", "eval --data shapes:shape --split validation", run)
 	}
 	succeeds(t, "export 42/learned-fraction0.1-seed3 hf --to hf")
-	if whole := asJSON[evaluated](t, "eval hf --data shapes --split validation"); whole.Metrics.Images != 300 {
-		t.Errorf("of a model that is no run: %d images", whole.Metrics.Images)
-	}
+	whole := asJSON[evaluated](t, "eval hf --data shapes --split validation")
+	equal(t, "images for a model that is no run", whole.Metrics.Images, 300)
 }
 
 // The models see images of files at 32×32 as wepe eval would, not those of 16×16 enlarged; the record and the page of a
@@ -723,21 +704,14 @@ func TestCompare_ReadsTheFilesAtEachSize(t *testing.T) {
 	rows := gomlxtest.Must(report.ReadFiles("runs/learned-seed0/elsewhere.jsonl"))(t).Results
 	seen := 0
 	for _, r := range rows {
-		if name := filepath.Base(dir) + "-train"; r.Dataset != name {
-			t.Errorf("dataset %s, want %s", r.Dataset, name)
-		}
-		if r.ImageSize != "32x32" {
-			continue
-		}
-		seen++
-		e := asJSON[evaluated](t, "eval runs/learned-seed0 --size 32x32 --data", dir)
-		if e.Metrics != r.Test {
-			t.Errorf("at 32×32: %+v, wepe eval %+v", r.Test, e.Metrics)
+		equal(t, "dataset", r.Dataset, filepath.Base(dir)+"-train")
+		if r.ImageSize == "32x32" {
+			seen++
+			e := asJSON[evaluated](t, "eval runs/learned-seed0 --size 32x32 --data", dir)
+			equal(t, "wepe eval at 32×32", e.Metrics, r.Test)
 		}
 	}
-	if seen != 1 {
-		t.Errorf("%d rows at 32×32 of %d", seen, len(rows))
-	}
+	equal(t, "rows at 32×32", seen, 1)
 }
 
 // cocoapi counts a detection of the object of annotation 0 as wrong, and so do the metrics here.
@@ -750,8 +724,6 @@ func TestDetect_WarnsOfAnnotationZero(t *testing.T) {
 		text := bytes.Replace(raw, []byte(`"id":1,"image_id"`), []byte(`"id":`+id+`,"image_id"`), 1)
 		gomlxtest.NoError(t, os.WriteFile(instances, text, 0o644))
 		got := complains(t, func() { (&objects{data: "coco:c", test: 1, shapes: 1}).load(detection.Recipe{}, false) })
-		if strings.Contains(got, "warning: an annotation has the id 0") != warns {
-			t.Errorf("with annotation %s it prints %s", id, got)
-		}
+		equal(t, "a warning of annotation "+id, strings.Contains(got, "warning: an annotation has the id 0"), warns)
 	}
 }
