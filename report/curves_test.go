@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"reflect"
 	"slices"
 	"testing"
 
@@ -39,19 +38,14 @@ func TestEvaluationsWithoutImagesAreNotDrawn(t *testing.T) {
 	if got := lines([]curve{drawn}, trainLoss)[0].Y; len(got) != 3 || !known(got[0]) {
 		t.Errorf("training loss: %v", got)
 	}
-	if err := PlotCurves(io.Discard, "", evals); err != nil {
-		t.Error(err)
-	}
+	gomlxtest.NoError(t, PlotCurves(io.Discard, "", evals))
 }
 
 func TestLinesAreMeansAndRangesOverTheStepsThatAllSeedsHave(t *testing.T) {
 	curves := collect(append(history("wepe", 1, 0.25, 0.5, 0.75), history("wepe", 2, 0.75, 1)...), Validation)
 	got := lines(curves, func(e Eval) float64 { return float64(e.Top1) })
-	want := []figure.Line{{Name: "wepe", X: []float64{0, 10}, Y: []float64{0.5, 0.75}, Low: []float64{0.25, 0.5},
-		High: []float64{0.75, 1}}}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
+	equal(t, "lines", got, []figure.Line{{Name: "wepe", X: []float64{0, 10}, Y: []float64{0.5, 0.75},
+		Low: []float64{0.25, 0.5}, High: []float64{0.75, 1}}})
 }
 
 func TestCollectTakesTheLaterRowOfAStep(t *testing.T) {
@@ -59,20 +53,18 @@ func TestCollectTakesTheLaterRowOfAStep(t *testing.T) {
 	resumed := rows[1]
 	resumed.Top1 = 0.7
 	curves := collect(append(rows, resumed), Validation)
-	if want := []Eval{rows[0], resumed, rows[2]}; len(curves) != 1 || len(curves[0].seeds) != 1 ||
-		!reflect.DeepEqual(curves[0].seeds[0], want) {
-		t.Errorf("got %+v\nwant %+v", curves, want)
-	}
+	equal(t, "curves", len(curves), 1)
+	equal(t, "seeds", curves[0].seeds, [][]Eval{{rows[0], resumed, rows[2]}})
 }
 
 func TestCurvesOfDifferentDataAreNamedApart(t *testing.T) {
 	evals := slices.Repeat(history("wepe", 1, 0.1), 3)
 	evals[0].Fraction, evals[1].Fraction, evals[2].Fraction = 0.2, 1, 1./3
-	curves := collect(evals, Validation)
-	if len(curves) != 3 || curves[0].name != "wepe, 20%" || curves[1].name != "wepe, 100%" ||
-		curves[2].name != "wepe, 33.3%" {
-		t.Errorf("got %+v", curves)
+	var names []string
+	for _, c := range collect(evals, Validation) {
+		names = append(names, c.name)
 	}
+	equal(t, "names", names, []string{"wepe, 20%", "wepe, 100%", "wepe, 33.3%"})
 }
 
 func TestSizes_OfSquareImages(t *testing.T) {
@@ -83,11 +75,10 @@ func TestSizes_OfSquareImages(t *testing.T) {
 	evals, sides := bySide([]Result{at(1, "small at 24x24", "24x24", 0.25), at(1, "small", "16x16", 0.5),
 		at(2, "small", "16x16", 0.25), at(1, "small at 8x32", "8x32", 0.75), at(1, "small", "", 0.875),
 		at(2, "small at 24x24", "24x24", 0.125)})
-	curves := collect(evals, Test)
-	if got := lines(curves, topOne); len(got) != 1 || !slices.Equal(got[0].X, []float64{16, 24}) ||
-		!slices.Equal(got[0].Y, []float64{37.5, 18.75}) || !slices.Equal(sides, []int{16, 16, 24, 24}) {
-		t.Errorf("curves %+v, sides %v", curves, sides)
-	}
+	got := lines(collect(evals, Test), topOne)
+	equal(t, "curves", len(got), 1)
+	equal(t, "curve", [][]float64{got[0].X, got[0].Y}, [][]float64{{16, 24}, {37.5, 18.75}})
+	equal(t, "sides", sides, []int{16, 16, 24, 24})
 }
 
 // Scalars that change in no run are left out, as long as one changes by more than rounding; known ones come first.
@@ -106,9 +97,7 @@ func TestScalarNames(t *testing.T) {
 		"[gamma late]":               rows(at{"beta": 2, "gamma": .5}, at{"beta": 2, "gamma": .25, "late": 3}),
 		"[lambda beta_pos beta abc]": rows(at{"abc": 5, "beta": 2, "lambda": 0, "beta_pos": -2}, at{"beta_pos": -2.000001}),
 	} {
-		if got := fmt.Sprint(scalarNames(collect(evals, Validation))); got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
+		equal(t, "scalars", fmt.Sprint(scalarNames(collect(evals, Validation))), want)
 	}
 }
 
@@ -120,13 +109,9 @@ func TestTrainingFigures_OneForEachQuantity(t *testing.T) {
 	}
 	test[0].Split = Test
 	for want, evals := range map[int][]Eval{3: classifier, 2: detector, 0: nil} {
-		if got := gomlxtest.Must(TrainingFigures(evals))(t); len(got) != want {
-			t.Errorf("%d figures, want %d", len(got), want)
-		}
+		equal(t, "figures", len(gomlxtest.Must(TrainingFigures(evals))(t)), want)
 	}
-	if got := gomlxtest.Must(TrainingFigures(test))(t); len(got) != 2 {
-		t.Errorf("%d figures of test rows, want 2", len(got))
-	}
+	equal(t, "figures of test rows", len(gomlxtest.Must(TrainingFigures(test))(t)), 2)
 	if PlotCurves(io.Discard, "", nil) == nil || PlotScalars(io.Discard, detector) == nil ||
 		PlotSizes(io.Discard, nil) != nil {
 		t.Error("want errors of curves and scalars of nothing, and no error of sizes")

@@ -4,10 +4,10 @@ package report
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
-	"reflect"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -27,9 +27,7 @@ func TestALineKeepsItsFieldsInOrderAndWritesNaNAsNull(t *testing.T) {
 	want := `{"kind":"eval","recipe":"small","dataset":"shapes","fraction":0.2,"encoding":"wepe","seed":7,` +
 		`"step":40,"epoch":1.5,"split":"validation","loss":null,"top1":0.25,"top5":0.5,"images":8,"train_loss":null,` +
 		`"learning_rate":null,"images_per_second":0,"scalars":{"beta":0.125,"omega3":2.5}}`
-	if string(text) != want {
-		t.Errorf("got  %s\nwant %s", text, want)
-	}
+	equal(t, "line", string(text), want)
 }
 
 func TestRowsReadBackAsTheyWereWritten(t *testing.T) {
@@ -41,50 +39,41 @@ func TestRowsReadBackAsTheyWereWritten(t *testing.T) {
 	for _, row := range []Row{eval, run, eval} {
 		gomlxtest.NoError(t, Append(path, row))
 	}
-	rows := gomlxtest.Must(ReadFiles(path, path))(t)
 	want := Rows{Evals: []Eval{eval, eval, eval, eval}, Results: []Result{run, run}}
-	if !reflect.DeepEqual(rows, want) {
-		t.Errorf("got  %+v\nwant %+v", rows, want)
-	}
+	equal(t, "rows", gomlxtest.Must(ReadFiles(path, path))(t), want)
 }
 
 // Records by other writers: null is NaN; a line that is no row, such as a torn one, does not affect others.
 func TestLinesThatAreNoRowsAreNamedWithTheReason(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "runs.jsonl")
-	if _, err := ReadFiles(path); err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("a record that is not there: %v", err)
-	}
+	_, err := ReadFiles(path)
+	names(t, "a record that is not there", err, path)
 	write := func(text string) {
 		gomlxtest.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	write(`{"kind":"eval","step":3,"loss":null,"top1":0.5}` + "\n \t\n7\n" + `{"kind":"note"}` + "\n" +
 		`{"kind":"eval","step":"three"}` + "\n\n" + `{"kind":"run","steps":"five"}` + "\n" + `{"kind":"run","steps":5}`)
 	rows := gomlxtest.Must(ReadFiles(path))(t)
-	if len(rows.Evals) != 1 || len(rows.Results) != 1 || rows.Evals[0].Step != 3 || rows.Results[0].Steps != 5 {
-		t.Errorf("rows %+v, %+v", rows.Evals, rows.Results)
-	}
-	if e := rows.Evals[0]; !math.IsNaN(float64(e.Loss)) || e.Top1 != 0.5 {
-		t.Errorf("loss %v, top-1 %v, want NaN, 0.5", e.Loss, e.Top1)
-	}
-	want := []string{":3: ", ":4: ", ":5: ", ":7: "}
-	if len(rows.Skipped) != len(want) {
-		t.Fatalf("skipped %q, want %d lines", rows.Skipped, len(want))
-	}
-	for i, line := range rows.Skipped {
-		if !strings.HasPrefix(line, path+want[i]) {
-			t.Errorf("skipped %q, want %q", line, want[i])
+	equal(t, "rows", [2]int{len(rows.Evals), len(rows.Results)}, [2]int{1, 1})
+	e := rows.Evals[0]
+	equal(t, "eval", []any{e.Step, math.IsNaN(float64(e.Loss)), e.Top1}, []any{3, true, JSONFloat(0.5)})
+	equal(t, "steps", rows.Results[0].Steps, 5)
+	equal(t, "skipped", len(rows.Skipped), 4)
+	for i, at := range []string{":3: ", ":4: ", ":5: ", ":7: "} {
+		if !strings.HasPrefix(rows.Skipped[i], path+at) {
+			t.Errorf("skipped %q, want %q", rows.Skipped[i], at)
 		}
 	}
 	write(`{"kind":"eval","step":7,"lo`) // without an end
 	gomlxtest.NoError(t, Append(path, Eval{Job: job, Step: 3}))
-	if rows := gomlxtest.Must(ReadFiles(path))(t); len(rows.Evals) != 1 || len(rows.Skipped) != 1 {
-		t.Errorf("a row after a torn one: %+v, skipped %q", rows.Evals, rows.Skipped)
+	counts := func() [2]int {
+		rows := gomlxtest.Must(ReadFiles(path))(t)
+		return [2]int{len(rows.Evals), len(rows.Skipped)}
 	}
+	equal(t, "rows and skipped after a torn one", counts(), [2]int{1, 1})
 	long := `{"kind":"eval","step":3}` + strings.Repeat(" ", 1<<21) + "\n"
 	write("x" + long + long)
-	if rows, err := ReadFiles(path); err != nil || len(rows.Evals) != 1 || len(rows.Skipped) != 1 {
-		t.Errorf("lines of 2 MiB: %d rows, skipped %d, %v", len(rows.Evals), len(rows.Skipped), err)
-	}
+	equal(t, "rows and skipped of lines of 2 MiB", counts(), [2]int{1, 1})
 }
 
 func TestAppend_Errors(t *testing.T) {
@@ -96,13 +85,10 @@ func TestAppend_Errors(t *testing.T) {
 		if _, err := os.Stat("/dev/full"); err != nil && path == "/dev/full" {
 			continue
 		}
-		if err := Append(path, row); err == nil || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s: %v, want an error that names it", path, err)
-		}
+		names(t, path, Append(path, row), path)
 	}
-	if rows := gomlxtest.Must(ReadFiles(path))(t); len(rows.Evals) != 1 || len(rows.Skipped) != 0 {
-		t.Errorf("the record has %d rows, skipped %q", len(rows.Evals), rows.Skipped)
-	}
+	rows := gomlxtest.Must(ReadFiles(path))(t)
+	equal(t, "rows of the record, and skipped", [2]int{len(rows.Evals), len(rows.Skipped)}, [2]int{1, 0})
 }
 
 func TestWritersThatShareARecordNeverMixTheirLines(t *testing.T) {
@@ -120,9 +106,7 @@ func TestWritersThatShareARecordNeverMixTheirLines(t *testing.T) {
 	}
 	group.Wait()
 	rows := gomlxtest.Must(ReadFiles(path))(t)
-	if len(rows.Evals) != writers*each || len(rows.Skipped) != 0 {
-		t.Errorf("got %d rows, skipped %q, want %d rows", len(rows.Evals), rows.Skipped, writers*each)
-	}
+	equal(t, "rows of the record, and skipped", [2]int{len(rows.Evals), len(rows.Skipped)}, [2]int{writers * each, 0})
 }
 
 // FuzzReadFiles: a file is read, its lines that are no rows are skipped, and a row appended to it is read.
@@ -133,10 +117,8 @@ func FuzzReadFiles(f *testing.F) {
 		gomlxtest.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 		before, err := ReadFiles(path)
 		gomlxtest.NoError(t, errors.Join(err, Append(path, Eval{Step: 3})))
-		after, err := ReadFiles(path)
-		if err != nil || len(after.Evals) != len(before.Evals)+1 {
-			t.Errorf("%d rows, then %d, %v", len(before.Evals), len(after.Evals), err)
-		}
+		after := gomlxtest.Must(ReadFiles(path))(t)
+		equal(t, "rows", len(after.Evals), len(before.Evals)+1)
 	})
 }
 
@@ -151,23 +133,17 @@ func TestCommit(t *testing.T) {
 		"v1.2.3":         {Main: debug.Module{Version: "v1.2.3"}},
 		"unknown":        {Main: debug.Module{Version: "(devel)"}},
 	} {
-		if got := revision(info); got != want {
-			t.Errorf("%+v: %q, want %q", info, got, want)
-		}
+		equal(t, fmt.Sprintf("%+v", info), revision(info), want)
 	}
 }
 
 func TestCommandLine_CanBePasted(t *testing.T) {
 	got := commandLine([]string{"/some/where/cifar100", "-data=/home/me/sets/cifar", "-out", "/home/me/out", "-seeds=3",
 		"-set", "a=1;b=2", "-data=rel/dir", "hf://owner/name", "cifar100:/home/me/sets", "--data=vtab:dtd:/home/me/vtab",
-		"", "it's", `a\b`, "`x`", "#c",
-		"{a,b}", "a\tb", "a\nb", "~"})
-	want := "cifar100 -data=/home/me/sets/cifar -out /home/me/out -seeds=3 -set 'a=1;b=2' -data=rel/dir hf://owner/name " +
-		`cifar100:/home/me/sets --data=vtab:dtd:/home/me/vtab '' 'it'\''s' 'a\b' ` +
-		"'`x`' '#c' '{a,b}' 'a\tb' 'a\nb' '~'"
-	if got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
+		"", "it's", `a\b`, "`x`", "#c", "{a,b}", "a\tb", "a\nb", "~"})
+	equal(t, "command", got, "cifar100 -data=/home/me/sets/cifar -out /home/me/out -seeds=3 -set 'a=1;b=2' "+
+		`-data=rel/dir hf://owner/name cifar100:/home/me/sets --data=vtab:dtd:/home/me/vtab '' 'it'\''s' 'a\b' `+
+		"'`x`' '#c' '{a,b}' 'a\tb' 'a\nb' '~'")
 }
 
 func TestStamp(t *testing.T) {

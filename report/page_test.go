@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"regexp"
@@ -76,15 +77,12 @@ func TestRunPage(t *testing.T) {
 	}
 	images := regexp.MustCompile(`data:image/png;base64,[^"]*`)
 	document = images.ReplaceAllString(document, "")
-	if at := regexp.MustCompile(`https?:|//|<script|<link|@import|url\(|javascript:`).FindString(document); at != "" {
-		t.Errorf("the page has %q", at)
-	}
+	outside := regexp.MustCompile(`https?:|//|<script|<link|@import|url\(|javascript:`)
+	equal(t, "what the page loads", outside.FindString(document), "")
 	p := runExample()
 	p.Evals = append(history("wepe", 1, 0.9, 0.95), p.Evals...)
 	with, _ := rendered(t, p)
-	if images.ReplaceAllString(with, "") != document {
-		t.Error("rows of another encoding changed the page")
-	}
+	equal(t, "the page with rows of another encoding", images.ReplaceAllString(with, ""), document)
 }
 
 // Every string of a page is hostile; none must become markup, and all must be readable.
@@ -147,9 +145,7 @@ func TestRunPage_Results(t *testing.T) {
 		for _, row := range r.results().Rows {
 			got = append(got, strings.Join(row, " "))
 		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: got %q, want %q", name, got, c.want)
-		}
+		equal(t, name, got, c.want)
 	}
 }
 
@@ -175,4 +171,66 @@ func TestPage_AnErrorLeavesNoPartialPage(t *testing.T) {
 			t.Errorf("%s: error %v, want one line", name, err)
 		}
 	}
+}
+
+// example has five classes of unequal size, the last without images.
+func example() Confusion {
+	return Confusion{Classes: strings.Fields("ape bee cat dog elk"), Counts: [][]int{
+		{6, 0, 2, 0, 0}, // 8
+		{0, 3, 0, 1, 0}, // 4
+		{2, 0, 1, 0, 1}, // 4
+		{0, 0, 0, 4, 0}, // 4
+		{0, 0, 0, 0, 0},
+	}}
+}
+
+func TestConfusion_MistakesAreOrderedByImagesThenShare(t *testing.T) {
+	want := [][]string{{"cat", "ape", "2", "50.0"}, {"ape", "cat", "2", "25.0"}, {"bee", "dog", "1", "25.0"},
+		{"cat", "elk", "1", "25.0"}}
+	for k := 1; k < 6; k++ {
+		equal(t, "mistakes", example().mistakes(k).Rows, want[:min(k, 4)])
+	}
+}
+
+func TestConfusion_WorstStartsWithTheLowestF1(t *testing.T) {
+	want := [][]string{{"cat", "ape", "4", "33.3", "25.0", "28.6"}, {"ape", "cat", "8", "75.0", "75.0", "75.0"},
+		{"bee", "dog", "4", "100.0", "75.0", "85.7"}, {"dog", "–", "4", "80.0", "100.0", "88.9"}}
+	for _, k := range []int{2, 9} {
+		equal(t, "worst", example().Worst(k).Rows, want[:min(k, 4)])
+	}
+	c := example()
+	c.Worst(4)
+	equal(t, "the counts afterwards", c, example())
+	never := Confusion{Classes: []string{"ant", "bug"}, Counts: [][]int{{0, 1}, {0, 3}}}.Worst(1) // ant is never predicted
+	equal(t, "worst", never.Rows, [][]string{{"ant", "bug", "1", "–", "0.0", "0.0"}})
+}
+
+// With its diagonal, each row of one scale; of a class without images nothing is known.
+func TestConfusion_MapHasAllSharesOfEachClass(t *testing.T) {
+	h := example().heatMap()
+	nan := math.NaN()
+	want := [][]float64{{.75, 0, .25, 0, 0}, {0, .75, 0, .25, 0}, {.5, 0, .25, 0, .25}, {0, 0, 0, 1, 0},
+		slices.Repeat([]float64{nan}, 5)}
+	equal(t, "shares", fmt.Sprint(h.Values), fmt.Sprint(want))
+	equal(t, "limit", h.Limit, 1)
+}
+
+// The numbers are scikit-learn's classification_report by hand: a found 3 of 4, b 1 of 3 with a's one miss, c none.
+func TestConfusion_ScoresArePrecisionRecallAndF1(t *testing.T) {
+	nan := math.NaN()
+	c := Confusion{Classes: []string{"a", "b", "c", "d"},
+		Counts: [][]int{{3, 1, 0, 0}, {2, 1, 0, 0}, {0, 2, 0, 0}, {0, 0, 0, 0}}}
+	want := [][3]float64{{3. / 5, 3. / 4, 2. / 3}, {1. / 4, 1. / 3, 2. / 7}, {nan, 0, 0}, {nan, nan, nan}}
+	for i, s := range c.Scores() {
+		for k, got := range []JSONFloat{s.Precision, s.Recall, s.F1} {
+			if w := want[i][k]; math.IsNaN(w) != math.IsNaN(float64(got)) || math.Abs(float64(got)-w) > 1e-15 {
+				t.Errorf("class %s: score %d is %v, want %v", s.Class, k, got, w)
+			}
+		}
+	}
+	if got := float64(c.MacroF1()); !(math.Abs(got-(2./3+2./7)/3) <= 1e-15) {
+		t.Errorf("macro F1 %v", got)
+	}
+	right := Confusion{Classes: []string{"a", "b"}, Counts: [][]int{{1, 0}, {0, 1}}}
+	equal(t, "macro F1 of one right image for each class", right.MacroF1(), 1)
 }

@@ -4,6 +4,7 @@ package report
 
 import (
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -21,12 +22,26 @@ func seedRuns(encoding string, top1 ...float64) []Result {
 	return runs
 }
 
+// equal fails the test unless two values are deeply equal.
+func equal[T any](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// names fails the test unless there is an error with a text.
+func names(t *testing.T, what string, err error, text string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), text) {
+		t.Errorf("%s: %v, want %q", what, err, text)
+	}
+}
+
 // shows compares a rendered table, whose first line may begin on the next.
 func shows(t *testing.T, got, want string) {
 	t.Helper()
-	if want = strings.TrimPrefix(want, "\n"); got != want {
-		t.Errorf("got\n%swant\n%s", got, want)
-	}
+	equal(t, "table", "\n"+got, "\n"+strings.TrimPrefix(want, "\n"))
 }
 
 // By hand: learned 30, 40, 50 and wepe 45, 41, 53 give the pairs +15, +1, +3, whose mean is 19/3 and whose standard
@@ -77,12 +92,10 @@ wepe      2   45.0   10.0
 wepe, 36x36: 1 of 2 runs
 `)
 	runs[0].Dataset = "other"
-	if _, err := NewTable(runs, Spec{Across: "size"}); err == nil || !strings.Contains(err.Error(), "dataset too") {
-		t.Errorf("a cell of two datasets: %v", err)
-	}
-	if _, err := NewTable(runs, Spec{Across: "colour"}); err == nil || !strings.Contains(err.Error(), `"colour"`) {
-		t.Errorf("got %v", err)
-	}
+	_, err := NewTable(runs, Spec{Across: "size"})
+	names(t, "a cell of two datasets", err, "dataset too")
+	_, err = NewTable(runs, Spec{Across: "colour"})
+	names(t, "an unknown column", err, `"colour"`)
 }
 
 func TestTabulateCountsTheLatestAttemptAndNamesExcludedRuns(t *testing.T) {
@@ -124,27 +137,21 @@ none      1         12.50  12.50 … 12.50  1.875          –      1.5
 published is of 300 epochs
 `)
 	table = gomlxtest.Must(NewTable(runs, Spec{Published: map[string]float64{"rope": 80}, Conditions: "of one"}))(t)
-	if got := table.Text(); strings.Contains(got, "published") {
-		t.Errorf("got\n%swant no published result", got)
+	if strings.Contains(table.Text(), "published") {
+		t.Errorf("got\n%swant no published result", table.Text())
 	}
 }
 
 func TestTabulateRefusesToMixDatasets(t *testing.T) {
 	runs := seedRuns("wepe", 0.1, 0.2)
 	runs[1].Dataset = "cifar100"
-	if _, err := NewTable(runs, Spec{}); err == nil || !strings.Contains(err.Error(), "group by dataset") {
-		t.Errorf("got %v", err)
-	}
-	table, err := NewTable(runs, Spec{GroupBy: []string{"dataset", "encoding"}})
+	_, err := NewTable(runs, Spec{})
+	names(t, "two datasets", err, "group by dataset")
+	table := gomlxtest.Must(NewTable(runs, Spec{GroupBy: []string{"dataset", "encoding"}}))(t)
+	equal(t, "lines of two datasets", len(table.Rows), 2)
 	groups := append(make([]string, 0, 20), "dataset")
-	if _, err := NewTable(runs, Spec{GroupBy: groups}); err != nil || groups[:2][1] != "" {
-		t.Errorf("the caller's list has become %q, %v", groups[:2], err)
-	}
-	if err != nil || len(table.Rows) != 2 {
-		t.Errorf("grouped by data set: %d lines, error %v, want 2 lines", len(table.Rows), err)
-	}
-	if _, err := NewTable(runs, Spec{GroupBy: []string{"seed"}}); err == nil ||
-		!strings.Contains(err.Error(), `no column "seed" to group by, want one of dataset,`) {
-		t.Errorf("grouped by seed: %v", err)
-	}
+	gomlxtest.Must(NewTable(runs, Spec{GroupBy: groups}))(t)
+	equal(t, "the caller's list", groups[:2][1], "")
+	_, err = NewTable(runs, Spec{GroupBy: []string{"seed"}})
+	names(t, "grouped by seed", err, `no column "seed" to group by, want one of dataset,`)
 }

@@ -79,9 +79,8 @@ mean of the 2 groups||70.00|66.00||–
 		for _, row := range slices.Concat([][]string{table.Header}, table.Rows) {
 			got += strings.Join(row, "|") + "\n"
 		}
-		if notes := map[string]int{"everything": 2, "a part": 4}[c.name]; got != c.want || len(table.Notes) != notes {
-			t.Errorf("%s: got%swant%s, notes %q", c.name, got, c.want, table.Notes)
-		}
+		equal(t, c.name, got, c.want)
+		equal(t, c.name+": notes", len(table.Notes), map[string]int{"everything": 2, "a part": 4}[c.name])
 	}
 }
 
@@ -102,8 +101,6 @@ func TestVTAB_PublishedCellsHaveThePublishedMeans(t *testing.T) {
 		"svhn": "80.90 –", "dmlab": "41.90 54.24", "kitti": "79.90 81.25", "eurosat": "95.60 93.89",
 		"oxford_flowers102": "99.30 98.79",
 	} {
-		if got[line] != want {
-			t.Errorf("%s: %q, want %q", line, got[line], want)
-		}
+		equal(t, line, got[line], want)
 	}
 }

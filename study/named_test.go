@@ -40,17 +40,13 @@ func TestAll_EveryUnitHasItsOwnRecipeAndDirectory(t *testing.T) {
 		}
 		s.Sizes = gomlxtest.Must(SizesOf(n.Sides, recipe, &set.Info))(t)
 		_, finals := units(t, &s, nil)
-		if want := 3 * 2 * max(1, len(n.Sides)) * len(s.Variants); len(finals) != want {
-			t.Errorf("%s: %d units, want %d", n.Name, len(finals), want)
-		}
+		equal(t, n.Name+": units", len(finals), 3*2*max(1, len(n.Sides))*len(s.Variants))
 		dirs := map[string]Unit{}
 		for _, u := range finals {
 			r := u.Recipe
 			r.Model.ImageRows, r.Model.ImageCols = r.Augment.OutputSize(32, 32)
 			r.Model.Classes = 100
-			if _, err := r.Resolve(); err != nil {
-				t.Errorf("%s: %v: %v", n.Name, u, err)
-			}
+			gomlxtest.Must(r.Resolve())(t)
 			if other, taken := dirs[u.Dir]; taken || strings.ContainsAny(filepath.Base(u.Dir), " ,=/") {
 				t.Errorf("%s: %v lives in %s, like %v", n.Name, u, u.Dir, other)
 			}
@@ -109,14 +105,11 @@ func TestAll_VariantsMatchTheirLabels(t *testing.T) {
 		}
 	}
 	for _, n := range All { // with a table of positions to blend with
-		if pretrained := slices.Contains([]string{"gate", "frozen", "beta-gamma"}, n.Name); n.Pretrained != pretrained {
-			t.Errorf("%s wants a pretrained model: %v", n.Name, n.Pretrained)
-		}
+		pretrained := slices.Contains([]string{"gate", "frozen", "beta-gamma"}, n.Name)
+		equal(t, n.Name+" wants a pretrained model", n.Pretrained, pretrained)
 	}
 	for _, p := range position.All() {
-		if slices.Contains(fromScratch(), Variants(p.Name)[0]) == p.Pretrained {
-			t.Errorf("%s, which wants a pretrained model: %v, is among those from scratch", p.Name, p.Pretrained)
-		}
+		equal(t, p.Name+" is trained from scratch", slices.Contains(fromScratch(), Variants(p.Name)[0]), !p.Pretrained)
 	}
 }
 
@@ -145,16 +138,14 @@ func TestAll_PublishedRowsAreOfTheirVariants(t *testing.T) {
 				continue
 			}
 			gomlxtest.NoError(t, json.Unmarshal(row.Settings, &got))
-			if got.Freeze != want.Freeze || !maps.Equal(got.Params, want.Params) {
-				t.Errorf("%s: %s trained with %v, freeze %q, want %v, %q", file, row.Encoding, got.Params, got.Freeze,
-					want.Params, want.Freeze)
+			what := file + ": " + row.Encoding
+			equal(t, what, []any{got.Freeze, got.Model.Position}, []any{want.Freeze, study.Variants[at].Position})
+			if !maps.Equal(got.Params, want.Params) {
+				t.Errorf("%s trained with %v, want %v", what, got.Params, want.Params)
 			}
 			if o := got.Optimizer; name == "sphere" && (o.DecayAll != want.Optimizer.DecayAll ||
 				!maps.Equal(o.LearningRates, want.Optimizer.LearningRates)) {
-				t.Errorf("%s: %s trained with %+v, want %+v", file, row.Encoding, o, want.Optimizer)
-			}
-			if got.Model.Position != study.Variants[at].Position {
-				t.Errorf("%s: %s is of %s", file, row.Encoding, got.Model.Position)
+				t.Errorf("%s trained with %+v, want %+v", what, o, want.Optimizer)
 			}
 		}
 	}
@@ -176,30 +167,25 @@ func TestAll_PublishedRowsAreOfTheirVariants(t *testing.T) {
 		study string
 		side  float64
 	}{"frozen-demo": {"frozen", 24}, "shapes-resolution": {"resolution", 32}} {
-		rows, sizes := gomlxtest.Must(report.ReadFiles("../docs/runs/"+file+".jsonl"))(t), map[string]bool{}
-		for _, row := range rows.Results {
-			sizes[row.ImageSize] = true
+		rows, sizes := map[string]bool{}, map[string]bool{}
+		for _, row := range gomlxtest.Must(report.ReadFiles("../docs/runs/" + file + ".jsonl"))(t).Results {
+			rows[row.ImageSize] = true
 		}
 		all := gomlxtest.Must(ByName(of.study))(t).EvalSizes
 		for _, m := range all {
-			if side := fmt.Sprintf("%gx%g", math.Round(of.side*m[0]), math.Round(of.side*m[1])); !sizes[side] {
-				t.Errorf("%s: no row at %s, or the study has it twice", file, side)
-			} else {
-				delete(sizes, side)
-			}
+			sizes[fmt.Sprintf("%gx%g", math.Round(of.side*m[0]), math.Round(of.side*m[1]))] = true
 		}
-		if len(sizes) > 0 {
-			t.Errorf("%s: sizes %v, the study has %v", file, sizes, all)
-		}
+		equal(t, file+": sizes of rows and study", rows, sizes)
+		equal(t, file+": sizes, none of them twice", len(sizes), len(all))
 	}
 }
 
 func TestMatching_ChoosesByLabel(t *testing.T) {
 	n := gomlxtest.Must(ByName("ablation"))(t)
 	for expression, want := range map[string]int{"^none$|fixed$": 5, "": len(n.Variants), "wepe (rate": 0, "nosuch": 0} {
-		if variants, err := Matching(n.Variants, expression); len(variants) != want || (err != nil) != (want == 0) {
-			t.Errorf("%q: %v, %v, want %d variants", expression, variants, err, want)
-		}
+		variants, err := Matching(n.Variants, expression)
+		equal(t, fmt.Sprintf("variants of %q, and an error", expression), []any{len(variants), err != nil},
+			[]any{want, want == 0})
 	}
 	var unknown *setting.UnknownError
 	if _, err := ByName("ablatio"); !errors.As(err, &unknown) || !slices.Contains(unknown.Names, "ablation") {
@@ -226,9 +212,7 @@ func TestSizesOf_WholePatchesOfASquareOfEqualArea(t *testing.T) {
 		{5, [2]int{20, 20}, [][2]float64{{1.1, 1.2}}, [][2]int{{20, 25}}},
 	} {
 		recipe.Augment.Size, recipe.Model.PatchSize = c.image, c.patch
-		if got, err := SizesOf(c.multiples, recipe, &set.Info); err != nil || !slices.Equal(got, c.want) {
-			t.Errorf("%+v: %v, %v", c, got, err)
-		}
+		equal(t, fmt.Sprint(c), gomlxtest.Must(SizesOf(c.multiples, recipe, &set.Info))(t), c.want)
 	}
 	recipe.Model.PatchSize = 0
 	if _, err := SizesOf(aspects, recipe, &set.Info); err == nil {

@@ -5,17 +5,24 @@ package study
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/engine"
+	"github.com/wepe-go/wepe/internal/datatest"
+	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit"
@@ -35,6 +42,14 @@ func small(t *testing.T) *Study {
 	}
 }
 
+// single is small with one encoding and one seed.
+func single(t *testing.T, encoding string) *Study {
+	t.Helper()
+	s := small(t)
+	s.Variants, s.Seeds = Variants(encoding), 1
+	return s
+}
+
 func run(t *testing.T, s *Study) {
 	t.Helper()
 	gomlxtest.NoError(t, s.Run(t.Context()))
@@ -47,6 +62,22 @@ func lines(t *testing.T, s *Study, cells int) (got []string) {
 		got = append(got, strings.Join(row[:cells], "|"))
 	}
 	return got
+}
+
+// equal fails the test unless two values are deeply equal.
+func equal[T any](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// is fails the test unless an error is, or wraps, another.
+func is(t *testing.T, what string, err, target error) {
+	t.Helper()
+	if !errors.Is(err, target) {
+		t.Errorf("%s: %v, want %v", what, err, target)
+	}
 }
 
 // wild makes a training diverge: pixels beyond float32's range.
@@ -80,9 +111,7 @@ func TestRun_OtherSizesAreEvaluatedOnceWithTheWeightsOfTheRow(t *testing.T) {
 				t.Errorf("%v: %+v", u, r)
 			}
 			m := gomlxtest.Must(finetune.OpenOptions{Size: sizes[r.ImageSize], Weights: weights}.Open(s.Backend, u.Dir))(t)
-			if is := gomlxtest.Must(m.Evaluate(test))(t); r.Test != is {
-				t.Errorf("%v at %s: %+v, want %+v", u, r.ImageSize, r.Test, is)
-			}
+			equal(t, u.String()+" at "+r.ImageSize, r.Test, gomlxtest.Must(m.Evaluate(test))(t))
 			m.Finalize()
 		}
 		measured[weights] = rows[1].Test
@@ -91,26 +120,20 @@ func TestRun_OtherSizesAreEvaluatedOnceWithTheWeightsOfTheRow(t *testing.T) {
 		t.Errorf("best and last: %+v", measured)
 	}
 	for _, u := range units {
-		if rows := gomlxtest.Must(report.ReadFiles(filepath.Join(u.Dir, multiResolutionFile)))(t); len(rows.Results) != 6 {
-			t.Errorf("%v: %d rows of other sizes, want each once for both weights", u, len(rows.Results))
-		}
+		rows := gomlxtest.Must(report.ReadFiles(filepath.Join(u.Dir, multiResolutionFile)))(t)
+		equal(t, u.String()+": rows of other sizes, each once for both weights", len(rows.Results), 6)
 	}
-	want := []string{"small|learned|2", "small|wepe|2", "small at 16x16|learned|2", "small at 16x16|wepe|2",
-		"small at 24x24|learned|2", "small at 24x24|wepe|2", "small at 8x32|learned|2", "small at 8x32|wepe|2"}
-	if got := lines(t, s, 3); !slices.Equal(got, want) {
-		t.Errorf("lines %q, want %q", got, want)
-	}
-	pictures, err := s.Curves()
+	equal(t, "lines", lines(t, s, 3), []string{"small|learned|2", "small|wepe|2", "small at 16x16|learned|2",
+		"small at 16x16|wepe|2", "small at 24x24|learned|2", "small at 24x24|wepe|2", "small at 8x32|learned|2",
+		"small at 8x32|wepe|2"})
 	var names []string
-	for _, path := range pictures {
+	for _, path := range gomlxtest.Must(s.Curves())(t) {
 		names = append(names, filepath.Base(path))
 		if info, err := os.Stat(path); err != nil || info.Size() < 1000 {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	if err != nil || !slices.Equal(names, []string{"curves.png", "scalars.png", "resolution.png"}) {
-		t.Errorf("pictures %q, %v", pictures, err)
-	}
+	equal(t, "pictures", names, []string{"curves.png", "scalars.png", "resolution.png"})
 	trained := gomlxtest.Must(report.ReadFiles(filepath.Join(units[0].Dir, engine.RowsFile)))(t).Results[0]
 	s.EvalSizes = [][2]float64{{2, 2}}
 	other, _, err := data.Shapes("shape", 11, 7, 16, 0)
@@ -144,9 +167,8 @@ func (t twin) SumFloat32(values []float32) error {
 func TestRun_FirstProcessOfAGroupWritesAlone(t *testing.T) {
 	gomlxtest.OnGo(t)
 	for rank := range 2 {
-		s := small(t)
-		s.Variants, s.Seeds, s.EvalSizes, s.Group = Variants("none"), 1, [][2]float64{{2, 2}}, twin(rank)
-		s.Tasks[0].Recipe.GradAccumSteps = 2
+		s := single(t, "none")
+		s.EvalSizes, s.Group, s.Tasks[0].Recipe.GradAccumSteps = [][2]float64{{2, 2}}, twin(rank), 2
 		run(t, s)
 		files := gomlxtest.Must(filepath.Glob(filepath.Join(s.Dir, "*", "*.*")))(t)
 		if page := filepath.Join(s.Dir, "none-seed0", finetune.PageFile); slices.Contains(files, page) != (rank == 0) ||
@@ -163,19 +185,16 @@ func TestRun_FirstProcessOfAGroupWritesAlone(t *testing.T) {
 
 func TestRun_PageOlderThanItsRowsIsWrittenAgain(t *testing.T) {
 	gomlxtest.OnGo(t)
-	s := small(t)
-	s.Variants, s.Seeds = Variants("learned"), 1
+	s := single(t, "learned")
 	run(t, s)
 	dir := filepath.Join(s.Dir, "learned-seed0")
 	page := filepath.Join(dir, finetune.PageFile)
 	rows := gomlxtest.Must(os.Stat(filepath.Join(dir, engine.RowsFile)))(t).ModTime()
 	for later, kept := range map[time.Duration]bool{-time.Hour: false, 0: true, time.Hour: true} {
-		err := errors.Join(os.WriteFile(page, []byte("kept"), 0o600), os.Chtimes(page, rows, rows.Add(later)))
-		gomlxtest.NoError(t, err)
+		gomlxtest.NoError(t, errors.Join(os.WriteFile(page, []byte("kept"), 0o600), os.Chtimes(page, rows, rows.Add(later))))
 		run(t, s)
-		if is := string(gomlxtest.Must(os.ReadFile(page))(t)) == "kept"; is != kept {
-			t.Errorf("a page %v after its rows is kept: %v", later, is)
-		}
+		is := string(gomlxtest.Must(os.ReadFile(page))(t))
+		equal(t, "a page "+later.String()+" after its rows is kept", is == "kept", kept)
 	}
 }
 
@@ -189,25 +208,23 @@ func TestRun_TrainingThatDivergesDoesNotStopTheOthers(t *testing.T) {
 		s.Tasks[0].Measure = func(context.Context, Unit, *finetune.Model) (m report.Metrics, _ string, _ error) { return }
 		err := s.Run(t.Context())
 		if !s.recorded() {
-			if got := lines(t, s, 2); !errors.Is(err, engine.ErrDiverged) || strings.Count(err.Error(), "wild seed") != 2 ||
-				!slices.Equal(got, []string{"learned|2"}) {
-				t.Errorf("%v, lines %q, want two runs that diverge", err, got)
-			}
+			is(t, "two runs that diverge", err, engine.ErrDiverged)
+			equal(t, "of the name", strings.Count(err.Error(), "wild seed"), 2)
+			equal(t, "lines", lines(t, s, 2), []string{"learned|2"})
 			continue
 		}
+		gomlxtest.NoError(t, err)
 		for _, row := range gomlxtest.Must(s.results())(t) {
-			if (row.Failed != "") != (row.Encoding == "wild") || row.Recipe != "small" || row.Fraction != 1 ||
-				row.Dataset != "shapes-where-train" || err != nil {
-				t.Errorf("failed %q, %+v, %v", row.Failed, row.Job, err)
-			}
+			equal(t, row.Encoding, []any{row.Failed != "", row.Recipe, row.Fraction, row.Dataset},
+				[]any{row.Encoding == "wild", "small", 1.0, "shapes-where-train"})
 		}
 	}
 }
 
 func TestRun_AspectsAndSizesAreSeparateTrainings(t *testing.T) {
 	gomlxtest.OnGo(t)
-	s := small(t)
-	s.Aspects, s.Variants, s.Seeds = finetune.Aspects(), Variants("none"), 1
+	s := single(t, "none")
+	s.Aspects = finetune.Aspects()
 	s.Tasks[0].Images = func(ctx context.Context, u Unit) (p data.Splits, err error) {
 		settings, err := u.Recipe.Preprocessing([2]int{16, 16})
 		if err != nil {
@@ -217,21 +234,14 @@ func TestRun_AspectsAndSizesAreSeparateTrainings(t *testing.T) {
 		return data.Splits{Train: train, Test: test}, err
 	}
 	run(t, s)
-	want := []string{"small crop|none|1", "small squash|none|1", "small keep|none|1"}
-	if got := lines(t, s, 3); !slices.Equal(got, want) {
-		t.Errorf("lines %q, want %q", got, want)
-	}
-	s = small(t)
-	s.Variants, s.Seeds, s.Sizes = Variants("none"), 1, [][2]int{{16, 16}, {24, 16}}
+	equal(t, "lines", lines(t, s, 3), []string{"small crop|none|1", "small squash|none|1", "small keep|none|1"})
+	s = single(t, "none")
+	s.Sizes = [][2]int{{16, 16}, {24, 16}}
 	run(t, s)
-	if got := lines(t, s, 3); !slices.Equal(got, []string{"small 16x16|none|1", "small 24x16|none|1"}) {
-		t.Errorf("two sizes are the lines %q", got)
-	}
+	equal(t, "lines", lines(t, s, 3), []string{"small 16x16|none|1", "small 24x16|none|1"})
 	for _, u := range gomlxtest.Must(s.units(nil))(t) {
 		m := gomlxtest.Must(finetune.Open(s.Backend, u.Dir))(t)
-		if c := m.Recipe.Model; [2]int{c.ImageRows, c.ImageCols} != u.Size {
-			t.Errorf("%s is a model of %d×%d", u, c.ImageRows, c.ImageCols)
-		}
+		equal(t, u.String(), [2]int{m.Recipe.Model.ImageRows, m.Recipe.Model.ImageCols}, u.Size)
 		m.Finalize()
 	}
 }
@@ -243,35 +253,23 @@ func TestRun_ShardsAndInterruptions(t *testing.T) {
 	s.Sizes, s.Aspects = [][2]int{{16, 16}}, []string{"crop"} // one of each makes no column
 	lost := *s
 	lost.Tasks = slices.Clone(s.Tasks)
-	lost.Tasks[0].Images = func(context.Context, Unit) (p data.Splits, err error) {
-		return p, fs.ErrNotExist
-	}
-	if err := lost.Run(t.Context()); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("without images: %v", err)
-	}
-	if images, err := s.Curves(); len(images) != 0 || err != nil {
-		t.Errorf("before any training: %q, %v", images, err)
-	}
+	lost.Tasks[0].Images = func(context.Context, Unit) (data.Splits, error) { return data.Splits{}, fs.ErrNotExist }
+	is(t, "without images", lost.Run(t.Context()), fs.ErrNotExist)
+	equal(t, "pictures before any training", gomlxtest.Must(s.Curves())(t), nil)
 	run(t, s)
-	if got := lines(t, s, 2); !slices.Equal(got, []string{"wepe|1"}) { // unit 1 of 4
-		t.Errorf("lines %q", got)
-	}
-	if dirs := gomlxtest.Must(filepath.Glob(filepath.Join(s.Dir, "*seed*")))(t); len(dirs) != 1 {
-		t.Errorf("%s are there", dirs)
-	}
+	equal(t, "lines", lines(t, s, 2), []string{"wepe|1"}) // unit 1 of 4
+	dirs := gomlxtest.Must(filepath.Glob(filepath.Join(s.Dir, "*seed*")))(t)
+	equal(t, "directories", len(dirs), 1)
 	s.Shard = Shard{}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.Run(ctx); !errors.Is(err, engine.ErrInterrupted) {
-		t.Errorf("interrupted: %v", err)
-	}
+	is(t, "interrupted", s.Run(ctx), engine.ErrInterrupted)
 }
 
 // The best weights are those of the validation images of the task, if it has some.
 func TestTask_MayHaveValidationImages(t *testing.T) {
 	gomlxtest.OnGo(t)
-	s := small(t)
-	s.Variants, s.Seeds = Variants("none"), 1
+	s := single(t, "none")
 	validation, _, err := data.Shapes("where", 13, 5, 16, 3)
 	gomlxtest.NoError(t, err)
 	read := s.Tasks[0].Images
@@ -281,10 +279,8 @@ func TestTask_MayHaveValidationImages(t *testing.T) {
 		return p, err
 	}
 	run(t, s)
-	rows := gomlxtest.Must(report.ReadFiles(filepath.Join(s.Dir, "none-seed0", engine.RowsFile)))(t)
-	if len(rows.Results) != 1 || rows.Results[0].Validation.Images != 13 {
-		t.Errorf("%+v", rows.Results)
-	}
+	rows := gomlxtest.Must(report.ReadFiles(filepath.Join(s.Dir, "none-seed0", engine.RowsFile)))(t).Results
+	equal(t, "results, validation images", [2]int{len(rows), rows[0].Validation.Images}, [2]int{1, 13})
 }
 
 // As from two commands with one directory: learned with one recipe, WePE with another.
@@ -299,16 +295,13 @@ func TestTable_RowsOfOtherSettingsAreNotCounted(t *testing.T) {
 	run(t, &two)
 	for line, s := range map[string]*Study{"learned|2": one, "wepe|2": &two} {
 		s.Variants = Variants("learned", "wepe")
-		want := []string{"small|" + line, "small at 24x24|" + line}
 		_, notes, err := s.trained()
-		if got := lines(t, s, 3); !slices.Equal(got, want) || len(notes) != 1 || err != nil {
-			t.Errorf("lines %q, want %q, notes %q, %v", got, want, notes, err)
-		}
+		gomlxtest.NoError(t, err)
+		equal(t, "notes", len(notes), 1)
+		equal(t, "lines", lines(t, s, 3), []string{"small|" + line, "small at 24x24|" + line})
 	}
 	one.Tasks[0].Recipe.LearningRate = 0.1
-	if images, err := one.Curves(); err != nil || len(images) > 0 {
-		t.Errorf("curves of other settings: %q, %v", images, err)
-	}
+	equal(t, "curves of other settings", gomlxtest.Must(one.Curves())(t), nil)
 }
 
 func TestTable_HasALineForEachTask(t *testing.T) {
@@ -327,8 +320,8 @@ func TestTable_HasALineForEachTask(t *testing.T) {
 			want = append(want, set.Describe().Name+"|small|"+encoding+"|1")
 		}
 	}
-	if got := lines(t, s, 4); !slices.Equal(got, want) || slices.Equal(want[:2], want[2:]) {
-		t.Errorf("lines %q, want %q", got, want)
+	if equal(t, "lines", lines(t, s, 4), want); slices.Equal(want[:2], want[2:]) {
+		t.Errorf("two tasks of one name: %q", want)
 	}
 }
 
@@ -340,18 +333,15 @@ func TestTable_RowsOfAnotherModelAreNotCounted(t *testing.T) {
 	run(t, scratch)
 	tuned := *scratch
 	tuned.Dir, tuned.Variants, tuned.Tasks = t.TempDir(), Variants("hybrid"), slices.Clone(scratch.Tasks)
-	// the pretrained model's
-	tuned.Tasks[0].Recipe.Model = vit.Config{}
-	// unknown: its own count
+	tuned.Tasks[0].Recipe.Model = vit.Config{} // the pretrained model's
+	// Of a model that is gone it is unknown: its own counts.
 	for from, want := range map[string]int{"learned-seed0": 1, "": 0, "wepe-seed0": 0, "gone": 1} {
 		tuned.From = filepath.Join(scratch.Dir, "learned-seed0")
 		run(t, &tuned)
 		if tuned.From = filepath.Join(scratch.Dir, from); from == "" {
 			tuned.From = ""
 		}
-		if got := lines(t, &tuned, 2); len(got) != want {
-			t.Errorf("from %q: lines %q", from, got)
-		}
+		equal(t, fmt.Sprintf("lines from %q", from), len(lines(t, &tuned, 2)), want)
 	}
 }
 
@@ -371,9 +361,7 @@ func TestTable_NotesSourcesThatRowsDoNotShare(t *testing.T) {
 	} {
 		for weights, more := range map[string]int{"": 0, "best": 0, "last": 1} {
 			got := (&Study{Weights: weights}).sources(c.rows)
-			if want := c.notes + min(more, len(c.rows)); len(got) != want {
-				t.Errorf("%s weights: notes %q, want %d", weights, got, want)
-			}
+			equal(t, weights+" weights: notes", len(got), c.notes+min(more, len(c.rows)))
 		}
 	}
 	for want, s := range map[string]Study{
@@ -381,8 +369,216 @@ func TestTable_NotesSourcesThatRowsDoNotShare(t *testing.T) {
 		"wepe": {Variants: Variants("wepe", "learned", "none"), Spec: report.Spec{Baseline: "wepe"}},
 		"":     {Variants: Variants("wepe")},
 	} {
-		if got := s.baseline(); got != want {
-			t.Errorf("baseline %q, want %q", got, want)
+		equal(t, "baseline", s.baseline(), want)
+	}
+}
+
+// files writes images as PNG.
+func files(t *testing.T, name string, n int, seed int64) *data.Files {
+	t.Helper()
+	set, _, err := data.Shapes("where", n, 1, 16, seed)
+	gomlxtest.NoError(t, err)
+	paths, images := make([]string, n), map[string][]byte{}
+	for i := range paths {
+		paths[i] = fmt.Sprintf("%d.png", i)
+		images[paths[i]] = datatest.PNG(set.RGBA(i))
+	}
+	return gomlxtest.Must(data.NewFiles(name, datatest.Tree(t, images), paths, set.Labels, set.Classes))(t)
+}
+
+// recorded is a study of one training run with a record and no metrics.
+func recorded(t *testing.T) *Study {
+	t.Helper()
+	s := single(t, "learned")
+	s.Parts = [2]string{"some", "all"}
+	s.Tasks[0].Measure = func(context.Context, Unit, *finetune.Model) (m report.Metrics, _ string, _ error) { return }
+	return s
+}
+
+// write appends rows to the study's record.
+func (s *Study) write(t *testing.T, rows ...report.Result) {
+	t.Helper()
+	for _, row := range rows {
+		gomlxtest.NoError(t, report.Append(filepath.Join(s.Dir, recordOf(Shard{})), row))
+	}
+}
+
+// 1,030 images are read in two parts, weighted by their number of images.
+func TestFromFiles_ChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) {
+	gomlxtest.OnGo(t)
+	s := small(t)
+	task := &s.Tasks[0]
+	task.Name, s.Parts, task.Recipe.Augment.Size = "where", [2]string{"some", "all"}, [2]int{16, 16}
+	training := [2]*data.Files{files(t, "some", 20, 1), files(t, "all", 31, 2)}
+	testing := [2]*data.Files{files(t, "validation", 13, 3), files(t, "test", 1030, 4)}
+	silent := slog.New(slog.DiscardHandler)
+	task.FromFiles(training, testing, silent)
+	s.Seeds, s.Keep, s.Sweep = 1, true, "learning_rate=0.001,0.01"
+	run(t, s)
+	units, done, err := s.finished()
+	gomlxtest.NoError(t, err)
+	equal(t, "units and rows", [2]int{len(units), len(done)}, [2]int{6, 6})
+	fit := preprocess.Settings{Resize: preprocess.ResizeExact, Size: [2]int{16, 16}}
+	all := gomlxtest.Must(testing[1].Load(t.Context(), fit, silent))(t)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, u := range units {
+		row := done[u.id]
+		_, last := os.Stat(filepath.Join(u.Dir, checkpoints.LastDir))
+		_, best := os.Stat(filepath.Join(u.Dir, checkpoints.BestDir))
+		gomlxtest.Must(os.Stat(filepath.Join(u.Dir, engine.LogFile)))(t)
+		equal(t, u.String()+": lacks last and best", [2]bool{last != nil, best != nil}, [2]bool{u.Search, u.Search})
+		if u.Search {
+			equal(t, u.String(), []any{row.Validation.Images, row.Test.Images, row.Dataset}, []any{13, 0, "some"})
+			continue
 		}
+		m := gomlxtest.Must(finetune.Open(s.Backend, u.Dir))(t)
+		_, _, err := task.Measure(ended, u, m)
+		is(t, "interrupted", err, engine.ErrInterrupted)
+		want := gomlxtest.Must(m.Evaluate(all))(t)
+		m.Recipe.EvalBatchSize = 1029 // more than are read at a time
+		again, images, err := task.Measure(t.Context(), u, m)
+		gomlxtest.NoError(t, err)
+		if !strings.Contains(string(row.Settings), fmt.Sprintf(`"measured":%q`, images)) {
+			t.Errorf("%s: %s lacks the fingerprint %s of the same images in other batches", u, row.Settings, images)
+		}
+		equal(t, u.String(), []any{row.Dataset, want.Images}, []any{"all", 1030})
+		for _, got := range []report.Metrics{row.Test, again} {
+			gomlxtest.NearAbs(t, u.String(), []float64{float64(got.Loss)}, []float64{float64(want.Loss)}, 1e-6)
+			got.Loss = want.Loss
+			equal(t, u.String()+": test", got, want)
+		}
+		m.Finalize()
+	}
+	u := units[0]
+	_, err = task.Images(ended, u)
+	is(t, "images of which reading was interrupted", err, engine.ErrInterrupted)
+	u.Recipe.Augment.Size = [2]int{8, 24} // images of another size are read again
+	info := gomlxtest.Must(task.Images(t.Context(), u))(t).Train.Describe()
+	equal(t, "images of another size", [2]int{info.Height, info.Width}, [2]int{8, 24})
+	for name, change := range map[string]func(*Study){
+		"another seed": func(*Study) {},
+		"trained on other images": func(o *Study) {
+			o.Tasks[0].FromFiles([2]*data.Files{files(t, "some", 20, 5), training[1]}, testing, silent)
+		},
+		"measured on other images": func(o *Study) {
+			o.Tasks[0].FromFiles(training, [2]*data.Files{files(t, "validation", 13, 5), testing[1]}, silent)
+		},
+		"from other weights": func(o *Study) { o.From = units[len(units)-1].Dir },
+	} {
+		other := *s
+		other.Dir, other.Tasks, other.Seeds = t.TempDir(), slices.Clone(s.Tasks), 2
+		gomlxtest.NoError(t, os.CopyFS(other.Dir, os.DirFS(s.Dir)))
+		change(&other)
+		equal(t, name+" is accepted", other.Run(t.Context()) == nil, name == "another seed")
+	}
+}
+
+// Records are published: they contain only the last element of a model's path.
+func TestRun_RowNamesThePretrainedModelWithoutItsDirectory(t *testing.T) {
+	gomlxtest.OnGo(t)
+	from := single(t, "learned")
+	run(t, from)
+	s := recorded(t)
+	s.From, s.Tasks[0].Origin, s.Tasks[0].Recipe.Model = filepath.Join(from.Dir, "learned-seed0"), "elsewhere",
+		vit.Config{}
+	for settings, failed := range map[string]bool{"": false, wild: true} {
+		s.Dir, s.Variants[0].Settings = t.TempDir(), settings
+		run(t, s)
+		for _, row := range gomlxtest.Must(s.results())(t) {
+			text := string(row.Settings)
+			if !strings.Contains(text, `"origin":"elsewhere"`) || !strings.Contains(text, s.sha256) || s.sha256 == "" ||
+				(row.Failed != "") != failed || !failed && !strings.Contains(text, `"path":"learned-seed0"`) {
+				t.Errorf("failed %q: %s", row.Failed, text)
+			}
+		}
+	}
+	// A file that all need is known to be there before any training; without a record each training opens it.
+	s.Tasks[0].Images = nil // nothing to train here
+	for file, want := range map[string]error{fixtures.Dir(t, "dinov2_tiny"): nil, "gone": fs.ErrNotExist} {
+		s.From, s.Dir = file, t.TempDir()
+		is(t, file, s.Run(t.Context()), want)
+	}
+	s.From, s.Parts = "gone", [2]string{}
+	run(t, s) // a model that is not needed is not read
+}
+
+// If the training runs cannot be listed or rows cannot be read, nothing is trained, tabulated or drawn: a table without
+// some rows would compare fewer training runs than there are.
+func TestStudy_UnknownSettingsAndUnreadableRowsAreAnErrorEverywhere(t *testing.T) {
+	calls := map[string]func(*Study) error{
+		"Run": func(s *Study) error { return s.Run(t.Context()) }, "Validate": (*Study).Validate,
+		"Table":   func(s *Study) error { _, err := s.Table(); return err },
+		"Curves":  func(s *Study) error { _, err := s.Curves(); return err },
+		"Listing": func(s *Study) error { _, err := s.Listing(); return err },
+		"Merge":   func(s *Study) error { return s.Merge([]string{t.TempDir()}) },
+	}
+	for _, c := range []struct {
+		parts                 [2]string
+		settings, file, calls string
+	}{
+		{[2]string{}, "learning_rat=1", "", "Run Validate Table Curves Listing"},
+		{[2]string{"some", "all"}, "learning_rat=1", "", "Run Validate Table Curves Listing"},
+		{[2]string{}, "", "learned-seed1/" + engine.RowsFile, "Table Curves"},
+		{[2]string{}, "", "learned-seed0/" + multiResolutionFile, "Table Curves"},
+		{[2]string{"some", "all"}, "", recordOf(Shard{}), "Run Table Listing Merge"},
+	} {
+		s := small(t)
+		s.EvalSizes, s.Variants[1].Settings, s.Parts = [][2]float64{{1, 1}}, c.settings, c.parts
+		if c.file != "" { // is a directory
+			gomlxtest.NoError(t, os.MkdirAll(filepath.Join(s.Dir, c.file), 0o755))
+		}
+		for _, name := range strings.Fields(c.calls) {
+			if err := calls[name](s); err == nil || !strings.Contains(err.Error(), filepath.FromSlash(c.file)) {
+				t.Errorf("%s, %q: %v", name, c.settings+c.file, err)
+			}
+		}
+	}
+}
+
+// Two rows of one record, of the same task, encoding and part of the images.
+func TestRecord_OfDifferentImagesOrWeightsIsRefused(t *testing.T) {
+	const weights, others = `{"from":{"sha256":"a1"},"data":"x"}`, `{"from":{"sha256":"b2"},"data":"x"}`
+	for _, c := range []struct {
+		first, second, failed string // of the second row
+		refused               bool
+	}{
+		{weights, weights, "", false}, {weights, others, "", true}, {weights, `{"data":"x"}`, "", true},
+		{weights, `{"from":{"sha256":"a1"},"data":"y"}`, "", true},
+		{weights, `{"from":{"sha256":"a1"},"data":"x","measured":"m"}`, "", false}, // an older row does not say
+		{`{"data":"x","measured":"m"}`, `{"data":"x","measured":"n"}`, "", true},
+		{weights, `{"data":"x"}`, "diverged", false}, // older failed rows have no weights
+		{weights, others, "diverged", true},
+	} {
+		s := recorded(t)
+		s.Tasks[0].Name, s.Seeds = "where", 2
+		for i, u := range gomlxtest.Must(s.units(nil))(t) {
+			s.write(t, report.Result{ID: u.id, Settings: []byte([]string{c.first, c.second}[i]),
+				Failed: []string{"", c.failed}[i], Test: report.Metrics{Top1: 0.5, Images: 17}})
+		}
+		into := *s
+		into.Dir = t.TempDir()
+		_, table := s.Table()
+		merged := into.Merge([]string{s.Dir})
+		names, _ := os.ReadDir(into.Dir)
+		equal(t, fmt.Sprintf("%s, %s, failed %q: table, merge and writing are refused", c.first, c.second, c.failed),
+			[3]bool{table != nil, merged != nil, len(names) == 0}, [3]bool{c.refused, c.refused, c.refused})
+	}
+}
+
+func TestRun_FailedMeasurementLeavesNoRow(t *testing.T) {
+	gomlxtest.OnGo(t)
+	s := recorded(t)
+	record := filepath.Join(s.Dir, recordOf(Shard{}))
+	s.Tasks[0].Measure = func(context.Context, Unit, *finetune.Model) (m report.Metrics, _ string, err error) {
+		return m, "", fs.ErrPermission
+	}
+	is(t, "a measurement", s.Run(t.Context()), fs.ErrPermission)
+	equal(t, "rows", len(gomlxtest.Must(s.results())(t)), 0)
+	s.Tasks[0].Measure = func(context.Context, Unit, *finetune.Model) (m report.Metrics, _ string, err error) {
+		return m, "", os.Mkdir(record, 0o755)
+	}
+	if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), record) {
+		t.Errorf("a record that cannot be written: %v", err)
 	}
 }

@@ -4,11 +4,9 @@ package study
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -68,58 +66,48 @@ func TestUnits_AreTheSameOnEveryMachineAndOfEarlierVersions(t *testing.T) {
 	for _, u := range searches {
 		ids[u.id] = true
 	}
-	if len(searches) != 24 || len(ids) != 24 || finals[0].id != "" { // whose setting is open
-		t.Errorf("%d searches with %d names, want tasks × positions × settings × seeds = 24", len(searches), len(ids))
-	}
+	equal(t, "searches, names: tasks × positions × settings × seeds", [2]int{len(searches), len(ids)}, [2]int{24, 24})
+	equal(t, "a unit whose setting is open", finals[0].id, "")
 	other := *s
 	other.Shard = Shard{Index: 4, Of: 5}
 	other.Dir, other.From = "elsewhere", "/other/model.npz"
 	again, _ := units(t, &other, nil)
 	for k := range searches {
-		if again[k].id != searches[k].id || again[k].String() != searches[k].String() || again[k].shard != k%5 {
-			t.Errorf("unit %d is %v of shard %d there, %v here", k, again[k], again[k].shard, searches[k])
-		}
+		equal(t, fmt.Sprint("unit ", k), []any{again[k].id, again[k].String(), again[k].shard},
+			[]any{searches[k].id, searches[k].String(), k % 5})
 	}
 	for unit, want := range map[*Unit]string{
 		&searches[1]:  "dtd/learned-seed1-some-52dea76e44ed", // by commit c080d19
 		&searches[23]: "kitti/hybrid-seed2-some-" + searches[23].id,
 	} {
-		if got := gomlxtest.Must(filepath.Rel(s.Dir, unit.Dir))(t); got != want {
-			t.Errorf("%v lives in %s, want %s", unit, got, want)
-		}
+		equal(t, unit.String(), gomlxtest.Must(filepath.Rel(s.Dir, unit.Dir))(t), want)
 	}
 	other.Tasks = slices.Clone(s.Tasks)
 	for i := range other.Tasks {
 		other.Tasks[i].Recipe.Epochs++
 	}
 	other.FirstSeed = 7
-	if again, _ = units(t, &other, nil); ids[again[0].id] || again[0].Seed != 7 || again[2].Seed != 9 {
-		t.Errorf("another recipe has the units %v to %v", again[0], again[2])
-	}
+	again, _ = units(t, &other, nil)
+	equal(t, "another recipe has known units, and seeds", []any{ids[again[0].id], again[0].Seed, again[2].Seed},
+		[]any{false, 7, 9})
 	s.Fractions = []float64{0.5, 1}
 	parts, _ := units(t, s, nil)
 	for _, u := range parts {
 		ids[u.id] = true
 	}
-	if len(parts) != 48 || len(ids) != 48 {
-		t.Errorf("two fractions of 24 units have %d names", len(ids))
-	}
+	equal(t, "units of two fractions, and all names", [2]int{len(parts), len(ids)}, [2]int{48, 48})
 	plain := Study{Dir: "d", Tasks: []Task{{Recipe: s.Tasks[0].Recipe}}, Sizes: [][2]int{{24, 32}},
 		Fractions: []float64{0.2, 1}, Seeds: 2, Variants: []Variant{{"hybrid", "hybrid β = 0.2, γ = 0.5", ""}}}
 	_, finals = units(t, &plain, nil)
 	for k, want := range []string{"hybrid-β-0.2-γ-0.5-24x32-fraction0.2-seed0", "hybrid-β-0.2-γ-0.5-24x32-seed0",
 		"hybrid-β-0.2-γ-0.5-24x32-fraction0.2-seed1"} {
-		if got := filepath.Base(finals[k].Dir); got != want || finals[k].Recipe.Name != "shapes 24x32" {
-			t.Errorf("unit %d, %v, lives in %s, want %s", k, finals[k], got, want)
-		}
+		equal(t, finals[k].String(), [2]string{filepath.Base(finals[k].Dir), finals[k].Recipe.Name},
+			[2]string{want, "shapes 24x32"})
 	}
 	train, test, err := data.Shapes("where", 31, 17, 16, 0) // a fraction is the images of seed 42
 	gomlxtest.NoError(t, err)
-	part, err := Sets(train, test)(t.Context(), Unit{Fraction: 0.4})
-	want := gomlxtest.Must(data.Fraction(train, 0.4, 42))(t)
-	if err != nil || part.Test != test || !reflect.DeepEqual(part.Train, want) {
-		t.Errorf("%v, %v, other images", part, err)
-	}
+	part := gomlxtest.Must(Sets(train, test)(t.Context(), Unit{Fraction: 0.4}))(t)
+	equal(t, "part", part, data.Splits{Train: gomlxtest.Must(data.Fraction(train, 0.4, 42))(t), Test: test})
 }
 
 // By its mean over all seeds, on validation images; never one that diverges.
@@ -137,25 +125,21 @@ func TestUnits_ChooseTheSetting(t *testing.T) {
 	}
 	measured(t, s, done, top1)
 	_, finals := units(t, s, done)
-	if len(finals) != 12 {
-		t.Errorf("%d training runs count, want tasks × positions × seeds = 12", len(finals))
-	}
+	equal(t, "training runs that count: tasks × positions × seeds", len(finals), 12)
 	for _, f := range finals {
-		want := 0.1
+		want := "0.1"
 		if f.Task.Name == "kitti" && f.Position == "learned" {
-			want = 0.2
+			want = "0.2"
 		}
-		if f.Recipe.LearningRate != want || f.Setting != fmt.Sprintf("learning_rate=%g", want) || f.waits != 0 {
-			t.Errorf("%v trains with %g, want %g", f, f.Recipe.LearningRate, want)
-		}
+		equal(t, f.String(), []any{fmt.Sprint(f.Recipe.LearningRate), f.Setting, f.waits},
+			[]any{want, "learning_rate=" + want, 0})
 	}
 	accuracies["kitti hybrid"]["0.1"][0], accuracies["kitti learned"] = -1, map[string][]float64{
 		"0.1": {-1, 0, 0}, "0.2": {0, 0, -1}}
 	measured(t, s, done, top1)
 	_, finals = units(t, s, done)
-	if last := finals[11]; !last.failed || last.waits != 0 || last.id != "" {
-		t.Errorf("of settings that all diverged %v", last)
-	}
+	last := finals[11] // of settings that all diverged
+	equal(t, last.String(), []any{last.failed, last.waits, last.id}, []any{true, 0, ""})
 	for _, row := range done {
 		s.write(t, row)
 	}
@@ -164,9 +148,7 @@ func TestUnits_ChooseTheSetting(t *testing.T) {
 		states[row[len(row)-1]]++
 	}
 	// Of 24 searches 4 failed; 2 encodings of kitti have no setting for 3 seeds each, 6 runs of dtd are left to do.
-	if !reflect.DeepEqual(states, map[string]int{"failed": 4, "done": 20, "no setting": 6, "to do": 6}) {
-		t.Errorf("states %v", states)
-	}
+	equal(t, "states", states, map[string]int{"failed": 4, "done": 20, "no setting": 6, "to do": 6})
 	for _, f := range finals[:6] { // dtd
 		s.write(t, report.Result{ID: f.id, Test: report.Metrics{Top1: 0.5, Images: 7}})
 	}
@@ -181,29 +163,25 @@ func TestNext_WaitsForTheSettingsOfAllShards(t *testing.T) {
 	measured(t, s, done, func(Unit) float64 { return 0.5 })
 	searches, _ := units(t, s, done)
 	s.Shard = Shard{Index: 0, Of: 2}
-	delete(done, searches[1].id) // dtd learned, of shard 1
-	next, waits, err := s.next(done, nil)
-	if err != nil || next == nil || next.Search || next.Task.Name != "kitti" || next.Position != "learned" {
-		t.Errorf("next %v, %v, want the first training on all images of kitti learned", next, err)
-	}
+	delete(done, searches[1].id)          // dtd learned, of shard 1
+	next, waits, err := s.next(done, nil) // the first training on all images of kitti learned
+	gomlxtest.NoError(t, err)
+	equal(t, next.String(), []any{next.Search, next.Task.Name, next.Position}, []any{false, "kitti", "learned"})
 	for next != nil { // run all that is possible
 		done[next.id] = report.Result{ID: next.id, Test: report.Metrics{Top1: 0.5, Images: 7}}
 		next, waits, err = s.next(done, nil)
 		gomlxtest.NoError(t, err)
 	}
-	if waits != 3 { // of dtd learned this shard has all seeds
-		t.Errorf("%d training runs wait, want 3", waits)
-	}
+	equal(t, "training runs that wait, of dtd learned this shard has all seeds", waits, 3)
 	for _, row := range done {
 		s.write(t, row)
 	}
-	if err := s.Run(t.Context()); !errors.Is(err, ErrPending) {
-		t.Errorf("a training of another shard is missing: %v", err)
-	}
+	is(t, "a training of another shard is missing", s.Run(t.Context()), ErrPending)
 	s.Tasks[0].Images = nil
-	if next, waits, err = s.next(done, nil); next != nil || waits != 0 || err != nil {
-		t.Errorf("without data: next %v, %d wait, %v", next, waits, err)
-	}
+	next, waits, err = s.next(done, nil)
+	gomlxtest.NoError(t, err)
+	equal(t, "without data it waits", waits, 0)
+	equal(t, "without data next", next, nil)
 }
 
 // Of two rows of one unit the one that was finished first counts; rows without a name are of no unit.
@@ -225,17 +203,13 @@ func TestMerge_JoinsRowsOnceInAnyOrder(t *testing.T) {
 		for _, r := range gomlxtest.Must(report.ReadFiles(filepath.Join(s.Dir, recordOf(Shard{}))))(t).Results {
 			got += fmt.Sprint(r.ID, r.Steps, " ")
 		}
-		if got != "a4 b2 c3 " { // by date, then name; the earlier a
-			t.Errorf("joined %q", got)
-		}
+		equal(t, "joined, by date, then name; the earlier a", got, "a4 b2 c3 ")
 	}
 	for name, dirs := range map[string][2]string{"an empty directory": {t.TempDir(), t.TempDir()},
 		"below a file": {filepath.Join(first, recordOf(Shard{}), "x"), first}} {
 		s := planned(t)
 		s.Dir = dirs[0]
-		if err := s.Merge(dirs[1:]); err == nil {
-			t.Errorf("%s: no error", name)
-		}
+		equal(t, name+" is merged", s.Merge(dirs[1:]) == nil, false)
 	}
 }
 
@@ -265,17 +239,102 @@ func TestValidate_Refusals(t *testing.T) {
 			s.Parts = [2]string{}
 		}
 		change(s)
-		if err := s.Validate(); (err != nil) != (name != "") {
-			t.Errorf("%s: %v", name, err)
-		}
+		equal(t, name, s.Validate() != nil, name != "")
 	}
 	// The width of a model that is not open yet has to fit the encodings: 64 per head.
 	s := small(t)
 	s.Variants = Variants("rope-axial", "sincos2d") // of heads of a multiple of 4 channels, of a width of a multiple of 4
 	for _, heads := range []int{0, 1, 3} {
 		s.Tasks[0].Recipe.Model.Width, s.Tasks[0].Recipe.Model.Heads, s.Tasks[0].Recipe.Model.Depth = 0, heads, 0
-		if err := s.Validate(); err != nil {
-			t.Errorf("%d heads: %v", heads, err)
+		gomlxtest.NoError(t, s.Validate())
+	}
+}
+
+func TestParseShard_ComesFromTheSchedulerOrIsRefused(t *testing.T) {
+	irregular := "TASK_MIN=1 TASK_MAX=7 TASK_COUNT=3 TASK_ID="
+	for _, c := range []struct {
+		environment string
+		completions int
+		want        string // "" is an error
+	}{
+		{"SLURM_JOB_ID=17 JOB_COMPLETIONS=3", 0, "0/1"}, // no array, no indexed job
+		// sbatch --array=0-6, its last task; --array=1-5; --array=2-13:4, which is 2, 6 and 10; --array=1-9:4.
+		{"TASK_ID=6 TASK_MIN=0 TASK_MAX=6 TASK_COUNT=7 TASK_STEP=1", 0, "6/7"},
+		{"TASK_ID=2 TASK_MIN=1 TASK_MAX=5 TASK_COUNT=5", 0, "1/5"},
+		{"TASK_ID=6 TASK_MIN=2 TASK_MAX=13 TASK_COUNT=3 TASK_STEP=4", 0, "1/3"},
+		{"TASK_ID=5 TASK_MIN=1 TASK_MAX=9 TASK_COUNT=3 TASK_STEP=4", 0, "1/3"},
+		{"JOB_COMPLETION_INDEX=4", 11, "4/11"},
+		{"JOB_COMPLETION_INDEX=0", 1, "0/1"},
+		{"JOB_COMPLETION_INDEX=0 JOB_COMPLETIONS=3", 0, "0/3"},
+		{"JOB_COMPLETION_INDEX=4 JOB_COMPLETIONS=3", 5, "4/5"}, // the flag before the environment
+
+		{"JOB_COMPLETION_INDEX=4", 0, ""}, {"JOB_COMPLETION_INDEX=4", 4, ""}, {"", -3, ""},
+		{"JOB_COMPLETION_INDEX=-1", 4, ""}, {"JOB_COMPLETION_INDEX=two", 4, ""},
+		{"JOB_COMPLETION_INDEX=1 JOB_COMPLETIONS=many", 0, ""}, {"TASK_ID=3", 0, ""},
+		{irregular + "3", 0, ""},             // --array=1,3,7
+		{irregular + "3 TASK_STEP=3", 0, ""}, // not 1, 4 or 7
+		{irregular + "4 TASK_STEP=0", 0, ""},
+	} {
+		lookup := func(name string) (string, bool) {
+			for _, pair := range strings.Fields(strings.ReplaceAll(c.environment, "TASK_", "SLURM_ARRAY_TASK_")) {
+				if is, value, _ := strings.Cut(pair, "="); is == name {
+					return value, true
+				}
+			}
+			return "", false
 		}
+		s, err := ParseShard("", lookup, c.completions)
+		if equal(t, c.environment+" is refused", err != nil, c.want == ""); err == nil {
+			equal(t, c.environment, s.text(), c.want)
+		}
+	}
+	for text, want := range map[string]Shard{"0/1": {0, 1}, "3/4": {3, 4}, "3": {}, "3/3": {}, "-1/3": {}, "0/0": {},
+		"1/": {}, "/2": {}, "1/2/3": {}, "a/b": {}, "0/99999999999999999999": {}} {
+		s, err := ParseShard(text, nil, 0)
+		equal(t, text, s, want)
+		equal(t, text+" is refused", err != nil, want == Shard{})
+	}
+	for want, s := range map[string]Shard{"results.jsonl": {}, "results-2-of-5.jsonl": {2, 5},
+		"results-0-of-2.jsonl": {0, 2}} {
+		equal(t, "the record", recordOf(s), want)
+	}
+}
+
+func TestSweep_IsEveryCombinationThatAnEncodingReads(t *testing.T) {
+	of := func(position, sweep string) []string {
+		return gomlxtest.Must((&Study{Sweep: sweep}).settingsFor(position))(t)
+	}
+	const sweep = "learning_rate=0.01, 0.03; wepe_gate=0.1,0.5;augment.size=[24,24],[32,48]"
+	plain := []string{
+		"learning_rate=0.01;augment.size=[24,24]", "learning_rate=0.01;augment.size=[32,48]",
+		"learning_rate=0.03;augment.size=[24,24]", "learning_rate=0.03;augment.size=[32,48]",
+	}
+	for _, position := range []string{"learned", "none", "rope-mixed", "wepe", "wepe-bias"} {
+		equal(t, position, of(position, sweep), plain)
+	}
+	for position, setting := range map[string]string{
+		"hybrid": "wepe_gate", "wepe": "wepe_beta_pos", "wepe-bias": "wepe_area",
+	} {
+		got := of(position, strings.ReplaceAll(sweep, "wepe_gate", setting))
+		if len(got) != 8 || got[0] != "learning_rate=0.01;"+setting+"=0.1;augment.size=[24,24]" ||
+			got[7] != "learning_rate=0.03;"+setting+"=0.5;augment.size=[32,48]" {
+			t.Errorf("%s: %q", position, got)
+		}
+	}
+	equal(t, "without a sweep, the recipe as it is", of("learned", ""), []string{""})
+	s := planned(t) // without image sizes, and with a checkpoint of unknown patch size
+	s.Tasks[1].Recipe.Model.PatchSize = 0
+	for sweep, ok := range map[string]bool{"learning_rate=0.1,0.2": true, "learning_rate=0.1,-1": false,
+		"wepe_gate=0.1,2": false, "learning_rate=0.1,fast": false, "learning_rate": false, "=1": false, "a=": false,
+		"a=1,1": false, "a=1;a=2": false, "a=1;b": false, "batch_size=3,5": true} {
+		s.Sweep = sweep
+		equal(t, sweep, s.Validate() == nil, ok)
+	}
+	for i := range s.Tasks { // of the final training runs, whose settings are not chosen yet
+		s.Tasks[i].Recipe.LearningRate = 0
+	}
+	for sweep, ok := range map[string]bool{"learning_rate=0.1,0.2": true, "batch_size=3,5": false} {
+		s.Sweep = sweep
+		equal(t, sweep+" before a recipe without a rate", s.Validate() == nil, ok)
 	}
 }
