@@ -41,10 +41,10 @@ type fake struct {
 	gate     chan struct{} // each Run takes one; nil: no wait
 	allCores bool
 	compile  func(batch int) error
+	output   func(mean []float32) finetune.Output // nil: logits and features are the mean
 	mu       sync.Mutex
 	batches  []int
 	begun    atomic.Int64 // calls of Run
-	computed atomic.Int64
 
 	attending atomic.Int64 // calls of Attention that have not returned
 
@@ -80,8 +80,9 @@ func (f *fake) Batch(images []*data.Image) ([]finetune.Output, error) {
 		for k, v := range image.Pixels {
 			mean[k%3] += float32(v) / float32(len(image.Pixels)/3)
 		}
-		outputs[i] = finetune.Output{Logits: mean, Mean: mean}
-		f.computed.Add(1)
+		if outputs[i] = (finetune.Output{Logits: mean, Mean: mean}); f.output != nil {
+			outputs[i] = f.output(mean)
+		}
 	}
 	return outputs, nil
 }
@@ -332,7 +333,7 @@ func TestBatcher_WaitsForImagesThatAreBeingDecoded(t *testing.T) {
 	var done sync.WaitGroup
 	done.Go(func() { predict(t, url, 200) })
 	time.Sleep(50 * time.Millisecond)
-	equal(t, "images computed while another was being decoded", model.computed.Load(), 1)
+	equal(t, "batches while another image was being decoded", model.begun.Load(), 1)
 	s.batcher.arriving.Add(-1)
 	predict(t, url, 200)
 	done.Wait()
@@ -374,7 +375,7 @@ func TestServe_DescribesItselfAndLoadsNothingFromOtherServers(t *testing.T) {
 // JSON; only the failure of a program is logged as an error.
 func TestServe_EachFailureHasItsStatus(t *testing.T) {
 	var log bytes.Buffer
-	s, url, _ := start(t, &two{}, Options{Bytes: 50_000, Pixels: 1000, Parts: 3,
+	s, url, _ := start(t, &fake{output: two}, Options{Bytes: 50_000, Pixels: 1000, Parts: 3,
 		Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))})
 	kind, four := form(dot, dot, dot, dot)
 	_, none := form()
@@ -435,9 +436,9 @@ func TestServe_EachFailureHasItsStatus(t *testing.T) {
 				response.Header.Get("Allow"), got, err, c.want)
 		}
 	}
-	if untouched(t, s); strings.Count(log.String(), "status=") != 1 || !strings.Contains(log.String(), "status=500") {
-		t.Errorf("errors are\n%s", log.String())
-	}
+	untouched(t, s)
+	equal(t, "errors, those of status 500", [2]int{strings.Count(log.String(), "status="),
+		strings.Count(log.String(), "status=500")}, [2]int{1, 1})
 }
 
 // A client that sends slowly delays no batch.
@@ -453,9 +454,8 @@ func TestBatcher_WaitsForNoImagesThatAreStillBeingSent(t *testing.T) {
 	equal(t, "images of an incomplete form for which a batch would wait", s.batcher.arriving.Load(), 0)
 	_, _ = c.Write(whole[len(whole)-3:])
 	answer := make([]byte, 12)
-	if _, err := io.ReadFull(c, answer); err != nil || string(answer) != "HTTP/1.1 200" {
-		t.Errorf("%q, %v", answer, err)
-	}
+	gomlxtest.Must(io.ReadFull(c, answer))(t)
+	equal(t, "answer", string(answer), "HTTP/1.1 200")
 }
 
 // inFlight reports whether an image of a request is in flight.
@@ -510,13 +510,15 @@ func TestBatcher_TheQueueIsClosedAfterTheLastRequest(t *testing.T) {
 	gomlxtest.NoError(t, b.wait())
 }
 
+// heap is the number of bytes in use.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
 // peak returns the largest heap during a function, beyond the one before it.
 func peak(do func()) int64 {
-	heap := func() int64 {
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
 	runtime.GC()
 	before, largest, done := heap(), int64(0), make(chan struct{})
 	var sampled sync.WaitGroup
@@ -714,16 +716,11 @@ func TestServe_IsReadyOnceItsFirstProgramIsCompiled(t *testing.T) {
 			t.Fatalf("status %d before a program is compiled", code)
 		case <-time.After(50 * time.Millisecond):
 		}
-		if ask("GET", "/healthz") != 200 || ask("GET", "/readyz") != 503 {
-			t.Error("before the first program: want 200 of healthz, 503 of readyz")
-		}
+		equal(t, "before it, healthz and readyz", [2]int{ask("GET", "/healthz"), ask("GET", "/readyz")}, [2]int{200, 503})
 		close(gate)
-		if code := <-answered; code != want || ask("GET", "/readyz") != want {
-			t.Errorf("after it: status %d, want %d", code, want)
-		}
-		if end(); !errors.Is(s.Wait(), failed) || ask("GET", "/readyz") != 503 {
-			t.Errorf("at the end: %v", s.Wait())
-		}
+		equal(t, "after it", [2]int{<-answered, ask("GET", "/readyz")}, [2]int{want, want})
+		end()
+		equal(t, "at the end", []any{errors.Is(s.Wait(), failed), ask("GET", "/readyz")}, []any{true, 503})
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
@@ -817,21 +814,13 @@ func TestWrite_NoJSONIsAnErrorAndAnUnreadBodyEndsTheConnection(t *testing.T) {
 }
 
 // two has the mean colour as features, and twice that as its class token.
-type two struct{ fake }
-
-func (m *two) Batch(images []*data.Image) ([]finetune.Output, error) {
-	out, err := m.fake.Batch(images)
-	for i := range out {
-		for _, v := range out[i].Mean {
-			out[i].Class = append(out[i].Class, 2*v)
-		}
-	}
-	return out, err
+func two(mean []float32) finetune.Output {
+	return finetune.Output{Logits: mean, Mean: mean, Class: []float32{2 * mean[0], 2 * mean[1], 2 * mean[2]}}
 }
 
 // The form of requests and responses is that of OpenAI's reference of embeddings.
 func TestEmbeddings_AreOfImagesInJSON(t *testing.T) {
-	_, url, _ := start(t, &two{}, Options{})
+	_, url, _ := start(t, &fake{output: two}, Options{})
 	first := base64.StdEncoding.EncodeToString(dot)
 	second := "data:image/png;base64," + base64.StdEncoding.EncodeToString(pixels(2, 7, blue))
 	for name, c := range map[string]struct {
@@ -884,17 +873,15 @@ func TestEmbeddings_KeepNoTextOfTheRequest(t *testing.T) {
 	s, url, _ := start(t, model, Options{})
 	input := base64.StdEncoding.EncodeToString(slices.Concat(dot, make([]byte, size)))
 	body := []byte(`{"input": ["` + input + `"], "user": "` + input + `"}`)
-	var heap [2]runtime.MemStats
 	runtime.GC()
-	runtime.ReadMemStats(&heap[0])
+	before := heap()
 	var done sync.WaitGroup
 	for n := range 5 {
 		done.Go(func() { answered(t, url+"/v1/embeddings", "application/json", body, 200) })
 		until(func() bool { return int(model.begun.Load())+len(s.batcher.queue) == n+1 })
 	}
 	runtime.GC()
-	runtime.ReadMemStats(&heap[1])
-	if held := int64(heap[1].HeapAlloc) - int64(heap[0].HeapAlloc); held > size {
+	if held := heap() - before; held > size {
 		t.Errorf("5 requests of %d bytes that wait for the model hold %d", len(body), held)
 	}
 	close(model.gate)
@@ -905,18 +892,11 @@ func TestEmbeddings_KeepNoTextOfTheRequest(t *testing.T) {
 func TestEmbeddings_AreServedOfAModelWithoutClasses(t *testing.T) {
 	s, url, _ := start(t, &fake{}, Options{})
 	s.card.Unscored = "no head"
-	_, blind, _ := start(t, &blind{}, Options{})
+	_, blind, _ := start(t, &fake{output: func([]float32) (none finetune.Output) { return }}, Options{})
 	for route, want := range map[string]int{url + "/v1/predict": 404, url + "/v1/embeddings": 200,
 		url + "/v1/embeddings?pool=class": 404, blind + "/v1/embeddings": 404} {
 		answered(t, route, "", dot, want)
 	}
-}
-
-// blind has no features.
-type blind struct{ fake }
-
-func (b *blind) Batch(images []*data.Image) ([]finetune.Output, error) {
-	return make([]finetune.Output, len(images)), nil
 }
 
 // Any body is answered with a status of the list in the package's documentation, and frees what it took.
@@ -925,10 +905,7 @@ func FuzzRequest(f *testing.F) {
 	seeds := []string{"/v1/predict\ntop=2\n" + kind + "\n" + string(two),
 		"/v1/embeddings\nof=mean\napplication/json\n" + `{"input":["data:image/png;base64,AAAA"],"model":"fake"}`,
 		"/v1/attention\n\nimage/png\n" + string(pixels(2, 2, red))}
-	s, err := newServer(f.Context(), &fake{}, Options{Bytes: 1 << 16, Pixels: 1 << 12, Parts: 5})
-	if err != nil {
-		f.Fatal(err)
-	}
+	s := gomlxtest.Must(newServer(f.Context(), &fake{}, Options{Bytes: 1 << 16, Pixels: 1 << 12, Parts: 5}))(f)
 	<-s.Ready()
 	statuses := map[int]bool{200: true, 301: true, 307: true, 400: true, 404: true, 405: true, 413: true, 415: true,
 		422: true, 500: true} // of 13 rows, by the fake
@@ -941,9 +918,8 @@ func FuzzRequest(f *testing.F) {
 		r.Header.Set("Content-Type", kind)
 		w := httptest.NewRecorder()
 		s.ServeHTTP(w, r)
-		if !statuses[w.Code] || s.bytes.free != bodies*1<<16 || s.images.free != 256 || s.batcher.arriving.Load() != 0 {
-			t.Errorf("status %d, %d bytes and %d images are free, %d arrive", w.Code, s.bytes.free, s.images.free,
-				s.batcher.arriving.Load())
+		if untouched(t, s); !statuses[w.Code] {
+			t.Errorf("status %d", w.Code)
 		}
 	})
 }
