@@ -89,10 +89,7 @@ func TestHelp_SharedFlagsAreInTheFirstSection(t *testing.T) {
 func TestCompletion(t *testing.T) {
 	for line, want := range map[string]string{"train --recipe ": "cifar100-15", "detect train --recipe ": "scenes",
 		"analyze --analyses ": "similarity", "train --position ": "wepe-v", "export a b --to ": "native"} {
-		if text := succeeds(t, "__complete", strings.Split(line, " ")...); !strings.Contains(
-			"\n"+text, "\n"+want+"\n") {
-			t.Errorf("%sTAB gives\n%s", line, text)
-		}
+		says(t, line+"TAB", "\n"+succeeds(t, "__complete", strings.Split(line, " ")...), "\n"+want+"\n")
 	}
 }
 
@@ -101,9 +98,7 @@ func TestLicenses(t *testing.T) {
 	out := succeeds(t, "licenses")
 	info, _ := debug.ReadBuildInfo()
 	for _, m := range info.Deps {
-		if !strings.Contains(out, m.Path+" "+m.Version+"\n") {
-			t.Errorf("%s is not listed", m.Path)
-		}
+		says(t, "licenses", out, m.Path+" "+m.Version+"\n")
 	}
 }
 

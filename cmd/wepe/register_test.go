@@ -54,15 +54,10 @@ func TestRegister_AnEncodingOfAnotherModule(t *testing.T) {
 		}})
 	vittest.Laws(t, "uphill")
 	t.Chdir(t.TempDir())
-	if list := succeeds(t, "list", "positions"); !strings.Contains(list, "a vector times the number of the position") {
-		t.Errorf("it is not listed:\n%s", list)
-	}
+	says(t, "the list", succeeds(t, "list", "positions"), "a vector times the number of the position")
 	dir := images(t, "own", 8, 16, 24)
-	table := succeeds(t, "compare --recipe cifar100-small --positions learned,uphill --sizes 16x24 --out runs --data "+dir+
-		small)
-	if !strings.Contains(table, "uphill") {
-		t.Errorf("the table lacks it:\n%s", table)
-	}
+	says(t, "the table", succeeds(t, "compare --recipe cifar100-small --positions learned,uphill --sizes 16x24 --out runs"+
+		" --data "+dir+small), "uphill")
 	const run = "runs/uphill-16x24-seed0"
 	succeeds(t, "eval --size 24x32 --data", dir, run)
 	succeeds(t, "export "+run+" hf --to hf") // compares the logits

@@ -11,8 +11,6 @@ import (
 	"image"
 	"image/color"
 	"io/fs"
-	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -119,11 +117,19 @@ func equal[T any](t testing.TB, what string, got, want T) {
 	}
 }
 
+// says requires the given words in a text.
+func says(t *testing.T, what, text string, words ...string) {
+	t.Helper()
+	for _, word := range words {
+		if !strings.Contains(text, word) {
+			t.Errorf("%s: want %q in\n%s", what, word, text)
+		}
+	}
+}
+
 func near(t *testing.T, what string, got, want, tolerance float64) {
 	t.Helper()
-	if !(math.Abs(got-want) <= tolerance) {
-		t.Errorf("%s is %.9g, want %.9g", what, got, want)
-	}
+	gomlxtest.NearAbs(t, what, []float64{got}, []float64{want}, tolerance)
 }
 
 const oldRun = "testdata/run-701e9e7"
@@ -197,9 +203,7 @@ func TestTrain_StartsFromTheWeightsThatAreAskedFor(t *testing.T) {
 			succeeds(t, "train --epochs 1 --set batch_size=6 --out "+out+" --checkpoint "+weights+" --data", dir, old)
 		})
 		equal(t, "weights of --checkpoint "+weights, row(t, out).Weights.Name, weights)
-		if !strings.Contains(text, old+": "+weights+", step 216\n") {
-			t.Errorf("--checkpoint %s prints\n%s", weights, text)
-		}
+		says(t, "--checkpoint "+weights, text, old+": "+weights+", step 216\n")
 	}
 }
 
@@ -229,17 +233,18 @@ func TestEpochs_KeepTheShareOfTheWarmup(t *testing.T) {
 	o := training{recipe: "dosovitskiy-cifar100", epochs: 6}
 	steps, got := gomlxtest.Must(finetune.RecipeByName(o.recipe))(t), o.chosen(d, "")
 	want := 6 * float64(steps.WarmupSteps) / float64(steps.Steps)
-	if want == 0 || got.WarmupEpochs != want || got.Steps != 0 || got.WarmupSteps != 0 || got.Epochs != 6 {
-		t.Errorf("warm-up %g of %d epochs, want %g", got.WarmupEpochs, got.Epochs, want)
+	equal(t, "epochs and steps", []int{got.Epochs, got.Steps, got.WarmupSteps}, []int{6, 0, 0})
+	if want == 0 || got.WarmupEpochs != want {
+		t.Errorf("warm-up %g epochs, want %g", got.WarmupEpochs, want)
 	}
 	o = training{recipe: "photos", epochs: 13} // a twelfth
-	if got = o.chosen(d, ""); got.Epochs != 13 || math.Abs(got.WarmupEpochs-13./12) > 1e-9 {
-		t.Errorf("photos: warm-up %g of %d epochs", got.WarmupEpochs, got.Epochs)
-	}
+	got = o.chosen(d, "")
+	equal(t, "epochs of photos", got.Epochs, 13)
+	near(t, "warm-up of photos", got.WarmupEpochs, 13./12, 1e-9)
 	o = training{recipe: "photos", set: []string{"steps=40"}} // in place of its epochs
-	if got = o.chosen(d, ""); got.Steps != 40 || got.Epochs != 0 || got.WarmupEpochs != 0 {
-		t.Errorf("--set steps=40: %d steps, %d epochs, warm-up %g", got.Steps, got.Epochs, got.WarmupEpochs)
-	}
+	got = o.chosen(d, "")
+	equal(t, "steps and epochs", []int{got.Steps, got.Epochs}, []int{40, 0})
+	equal(t, "warm-up", got.WarmupEpochs, 0)
 }
 
 // images writes a folder per class of images of one colour each.
@@ -267,10 +272,8 @@ func TestOwnImages_AreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T
 	dir := images(t, "colours", 13, 20, 28)
 	t.Chdir(t.TempDir())
 	const run = "runs/photos-colours"
-	out := succeeds(t, "train --size 16x24 --position wepe-sphere --data "+dir+small)
-	if !strings.Contains(out, "wepe predict "+run) || !strings.Contains(out, run+"/report.html") {
-		t.Errorf("train prints\n%s", out)
-	}
+	says(t, "train", succeeds(t, "train --size 16x24 --position wepe-sphere --data "+dir+small), "wepe predict "+run,
+		run+"/report.html")
 	r := row(t, run)
 	// By Python's hashlib the SHA-256 of 0/blue/a.png … is below a fifth for 3, 4 and 3 of the 13 images of each class.
 	equal(t, "the row", []any{r.Validation.Images, r.ImageSize, r.Encoding}, []any{10, "16x24", "wepe-sphere"})
@@ -289,10 +292,11 @@ func TestOwnImages_AreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T
 	equal(t, "images of three splits", three.Metrics.Images, 18)
 	table := gomlxtest.Must(csv.NewReader(strings.NewReader(succeeds(t, "predict --csv --top 2", run, dir))).ReadAll())(t)
 	single := asJSON[struct{ Images []finetune.Prediction }](t, "predict", run, table[1][0]).Images[0]
-	if p, err := strconv.ParseFloat(table[1][3], 64); err != nil || len(table) != 1+2*3*13 || table[2][1] != "2" ||
-		table[1][2] != single.Labels[0].Name || math.Abs(p-single.Labels[0].Probability) > 1e-5 {
-		t.Errorf("the table of a folder has %d rows, the first is %v, alone the image is %v", len(table), table[1], single)
-	}
+	equal(t, "rows of the table of a folder", len(table), 1+2*3*13)
+	equal(t, "its second answer, and its first class", []string{table[2][1], table[1][2]},
+		[]string{"2", single.Labels[0].Name})
+	p := gomlxtest.Must(strconv.ParseFloat(table[1][3], 64))(t)
+	near(t, "probability in the table", p, single.Labels[0].Probability, 1e-5)
 	for _, line := range []string{"export " + run + " hf --to hf", "verify " + run + " hf", "verify " + run} {
 		succeeds(t, line)
 	}
@@ -319,11 +323,10 @@ func TestPredict_ReportsEachUnreadImageAndGoesOn(t *testing.T) {
 	args = append(args, hostile)
 	var out string
 	text := complains(t, func() {
-		var code int
-		var err error
-		if out, code, err = invoke(t, "predict --json", args...); code != 1 || !strings.Contains(err.Error(), "300 of 301") {
-			t.Errorf("exit code %d, %v", code, err)
-		}
+		code, err := 0, error(nil)
+		out, code, err = invoke(t, "predict --json", args...)
+		equal(t, "exit code", code, 1)
+		says(t, "error", fmt.Sprint(err), "300 of 301")
 	})
 	var got struct { // the fields of wepe serve
 		Images []struct {
@@ -344,20 +347,18 @@ func TestPredict_ReportsEachUnreadImageAndGoesOn(t *testing.T) {
 	for _, name := range []string{"bad.png", "missing0:", "missing298:"} {
 		equal(t, name+" is reported", strings.Count(text, name), 1)
 	}
-	if out, code, _ := invoke(t, "predict", old, "nowhere", "--csv"); out != "" || code != 1 {
-		t.Errorf("of no image: exit code %d, %q", code, out)
-	}
+	out, code, _ := invoke(t, "predict", old, "nowhere", "--csv")
+	equal(t, "output and exit code of no image", []any{out, code}, []any{"", 1})
 	m := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), old))(t)
 	defer m.Finalize()
 	for raw, want := range map[bool]string{true: hostile, false: `\x1b[2J.png`} {
 		var table bytes.Buffer
 		c := &cobra.Command{}
 		c.SetOut(&table)
-		err := predictions{top: 1, csv: true, raw: raw}.print(c, m, []string{hostile})
-		rows, failed := csv.NewReader(&table).ReadAll()
-		if err != nil || failed != nil || len(rows) != 2 || rows[1][0] != want {
-			t.Errorf("raw %v: %q, %v, %v", raw, rows, err, failed)
-		}
+		gomlxtest.NoError(t, predictions{top: 1, csv: true, raw: raw}.print(c, m, []string{hostile}))
+		rows := gomlxtest.Must(csv.NewReader(&table).ReadAll())(t)
+		equal(t, "rows", len(rows), 2)
+		equal(t, "name", rows[1][0], want)
 	}
 }
 
@@ -445,21 +446,15 @@ func TestDirectory_HoldsOneRun(t *testing.T) {
 func TestList_HasALineForEachName(t *testing.T) {
 	for list, want := range map[string]string{"recipes": "cifar100-small", "positions": "wepe-sphere", "models": "Ti/P",
 		"data": "cifar100:PATH", "analyses": "attention", "studies": "ablation"} {
-		if text := succeeds(t, "list", list); !strings.Contains(text, want+" ") && !strings.Contains(text, want+"\n") {
-			t.Errorf("list %s lacks %s:\n%s", list, want, text)
-		}
+		says(t, "list "+list, strings.ReplaceAll(succeeds(t, "list", list), "\n", " \n"), want+" ")
 		for _, e := range asJSON[map[string][]entry](t, "list", list)[list] {
 			if e.Name == "" || e.About == "" {
 				t.Errorf("list %s: %+v", list, e)
 			}
 		}
 	}
-	if text := succeeds(t, "licenses"); !strings.Contains(text, "github.com/gomlx/gomlx v") {
-		t.Errorf("licenses prints\n%s", text)
-	}
-	if text := succeeds(t, "inspect", oldRun); !strings.Contains(text, "best, step 54") {
-		t.Errorf("inspect does not name the weights:\n%s", text)
-	}
+	says(t, "licenses", succeeds(t, "licenses"), "github.com/gomlx/gomlx v")
+	says(t, "inspect", succeeds(t, "inspect", oldRun), "best, step 54")
 	other := t.TempDir() // a model that no command opens
 	gomlxtest.NoError(t, os.WriteFile(filepath.Join(other, "config.json"), []byte(`{"model_type":"vit"}`), 0o644))
 	empty := []byte("\x02\x00\x00\x00\x00\x00\x00\x00{}")
@@ -478,13 +473,10 @@ func TestDoctor_ChecksTheNumbers(t *testing.T) {
 		found[k.Name] = k
 	}
 	for _, name := range []string{"go", "chosen", "product", "sums", "encoding"} {
-		if !found[name].OK {
-			t.Errorf("%s: %+v", name, found[name])
-		}
+		equal(t, name, found[name].OK, true)
 	}
-	if !d.OK || !strings.Contains(found["product"].Detail, "GFLOP/s") {
-		t.Errorf("%+v", d)
-	}
+	equal(t, "all", d.OK, true)
+	says(t, "product", found["product"].Detail, "GFLOP/s")
 }
 
 // brief are settings that train in a moment.
@@ -500,12 +492,15 @@ func TestTable_HasNoRowsOfOtherSettingsAndWritesNothing(t *testing.T) {
 		out, _, err := invoke(t, "compare --recipe shapes --out "+dir+few+args)
 		return out, err
 	}
-	const first = " --set learning_rate=0.003;steps=4"
-	if out, err := compare(first + " --positions=learned"); err != nil || strings.Contains(out, "not counted") {
-		t.Fatal(out, err)
-	} else if !strings.Contains(out, finetune.PageFile) || !strings.Contains(out, "chance is 25.0 %") {
-		t.Errorf("the table does not name the runs' pages, or chance:\n%s", out)
+	tabled := func(args, notes string, words ...string) {
+		t.Helper()
+		out := gomlxtest.Must(compare(args))(t)
+		says(t, args, out, words...)
+		equal(t, args+": it notes rows", strings.Contains(out, "not counted"), notes != "")
+		says(t, args, out, notes)
 	}
+	const first = " --set learning_rate=0.003;steps=4"
+	tabled(first+" --positions=learned", "", finetune.PageFile, "chance is 25.0 %")
 	before := contents(t, dir)
 	const two = " --positions learned,wepe"
 	for field, c := range map[string][2]string{
@@ -513,21 +508,13 @@ func TestTable_HasNoRowsOfOtherSettingsAndWritesNothing(t *testing.T) {
 		"steps":         {" --set learning_rate=0.003;steps=8", "its steps is 4, this one's 8"},
 		"from":          {first + " " + dir + "/learned-seed0", "its from is none"},
 	} {
-		out, err := compare(c[0] + two + " --table")
-		if err != nil || !strings.Contains(out, c[1]) || !strings.Contains(out, "2 of 2 training runs are not done yet") {
-			t.Errorf("%s: %v\n%s", field, err, out)
-		}
-		_, err = compare(c[0] + two)
+		tabled(c[0]+two+" --table", c[1], "2 of 2 training runs are not done yet")
+		_, err := compare(c[0] + two)
 		equal(t, field+": a training in the same directory", otherRun(err), field)
-		if !maps.Equal(contents(t, dir), before) {
-			t.Fatalf("%s: the files of the study changed", field)
-		}
+		equal(t, field+": files of the study", contents(t, dir), before)
 	}
-	out, err := compare(first + two + " --table")
-	if err != nil || strings.Contains(out, "not counted") || !strings.Contains(out, "1 of 2 training runs are not done") {
-		t.Errorf("with its own settings: %v\n%s", err, out)
-	}
-	_, err = compare(first + " --resample-images --fractions 0.5")
+	tabled(first+two+" --table", "", "1 of 2 training runs are not done")
+	_, err := compare(first + " --resample-images --fractions 0.5")
 	equal(t, "the images of each seed in the same directory", otherRun(err), "subsets")
 	_, _, err = invoke(t, "train --recipe shapes --out "+dir+few+first)
 	equal(t, "a training in the study's directory", otherRun(err), "kind")
@@ -594,23 +581,16 @@ func TestAspectKeep_OfARecipeThatCrops(t *testing.T) {
 func TestDetect_TrainsMeasuresAndUsesADetector(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const scenes = " --test-scenes 3 --objects 2"
-	out := succeeds(t, "detect train --train-scenes 7 --positions wepe-sphere --out d --set steps=3;batch_size=1;"+
-		"warmup_steps=1;eval_every_steps=3"+scenes)
+	says(t, "train", succeeds(t, "detect train --train-scenes 7 --positions wepe-sphere --out d --set steps=3;"+
+		"batch_size=1;warmup_steps=1;eval_every_steps=3"+scenes), "wepe-sphere", "wepe detect predict d/wepe-sphere-seed0")
 	run := filepath.Join("d", "wepe-sphere-seed0")
-	if !strings.Contains(out, "wepe-sphere") || !strings.Contains(out, "wepe detect predict "+run) {
-		t.Errorf("train prints\n%s", out)
-	}
 	r := row(t, run)
 	for size, found := range asJSON[map[string]report.DetectionMetrics](t, "detect eval"+scenes, run) {
-		if size != r.ImageSize || found.Boxes["AP"] != r.Boxes["AP"] || len(found.Masks) != len(r.Masks) {
-			t.Errorf("eval at %s: %v, the training's row at %s: %v", size, found, r.ImageSize, r.DetectionMetrics)
-		}
+		equal(t, "eval", []any{size, found.Boxes["AP"], len(found.Masks)}, []any{r.ImageSize, r.Boxes["AP"], len(r.Masks)})
 	}
 	succeeds(t, "detect train --train-scenes 1 --out boxes --set steps=1;batch_size=1;warmup_steps=0;"+
 		"detector.roi.no_masks=true"+scenes)
-	if text := succeeds(t, "detect eval boxes/wepe-seed0"+scenes); !strings.Contains(text, "mask AP –") {
-		t.Errorf("a detector of boxes has\n%s", text)
-	}
+	says(t, "a detector of boxes", succeeds(t, "detect eval boxes/wepe-seed0"+scenes), "mask AP –")
 	refuses(t, 2, "grid2d", "detect train --positions learned,grid2d"+scenes)
 	succeeds(t, "train --out classifier"+small)
 	for _, line := range []string{"detect eval classifier", "eval " + run + " --data shapes", "resume " + run,
@@ -726,4 +706,62 @@ func TestDetect_WarnsOfAnnotationZero(t *testing.T) {
 		got := complains(t, func() { (&objects{data: "coco:c", test: 1, shapes: 1}).load(detection.Recipe{}, false) })
 		equal(t, "a warning of annotation "+id, strings.Contains(got, "warning: an annotation has the id 0"), warns)
 	}
+}
+
+const corner = "testdata/corner.png"
+
+// larger resizes to 48×48 pixels.
+var larger = map[string]any{"size": map[string]int{"height": 48, "width": 48}}
+
+// predicted returns the answers of a model for one image.
+func predicted(t *testing.T, dir string) finetune.Prediction {
+	t.Helper()
+	return asJSON[struct{ Images []finetune.Prediction }](t, "predict "+dir+" "+corner).Images[0]
+}
+
+// Of a multi-label model, of files that resize to another size than the weights have positions for, as DINOv2's, and of
+// a run that crops to a rectangle.
+func TestExport_PredictsAsTheModel(t *testing.T) {
+	cropping := filepath.Join(t.TempDir(), "run")
+	succeeds(t, "train --data "+images(t, "colours", 11, 24, 32)+" --out "+cropping+" --position wepe-sphere --size 8x16 "+
+		"--set model.width=12;model.depth=1;model.num_heads=1;batch_size=6;model.patch_size=4;epochs=0;warmup_epochs=0;"+
+		"steps=4;eval_every_steps=2;augment.mean=[0.5,0.25,0.125];augment.std=[0.5,0.75,0.3]")
+	plain, same := predicted(t, demoModel), 0
+	for dir, c := range map[string]struct{ formats, lost, said string }{
+		demoWith(t, "config.json", map[string]any{"problem_type": "multi_label_classification"}): {"hf native", "timm",
+			"scores: "},
+		demoWith(t, processor, larger): {"hf native timm", "timm", "6×6 -> 12×12"},
+		cropping:                       {"native timm", "hf", `"exact" to 8×16`},
+	} {
+		want := predicted(t, dir)
+		if reflect.DeepEqual(want, plain) {
+			same++
+		}
+		for format := range strings.FieldsSeq(c.formats + " " + c.lost) {
+			to := filepath.Join(t.TempDir(), format)
+			printed := succeeds(t, "export --to "+format, dir, to)
+			if format == c.lost {
+				says(t, dir+" to "+format, printed, c.said)
+			}
+			if !strings.Contains(c.formats, format) { // it says what is lost
+				continue
+			}
+			got := predicted(t, to)
+			for i, class := range want.Labels {
+				near(t, format+": "+class.Name, got.Labels[i].Probability, class.Probability, 1e-5)
+				equal(t, format+": answer", got.Labels[i].Name, class.Name)
+			}
+		}
+	}
+	if same > 1 { // the image is a square
+		t.Errorf("%d changes do not matter", same)
+	}
+}
+
+func TestVerify_AtOneSize(t *testing.T) {
+	small := filepath.Join(t.TempDir(), "small")
+	large := demoWith(t, processor, larger)
+	succeeds(t, "export --to hf --size 24x24", large, small)
+	refuses(t, 1, "--size 48x48", "verify", large, small)
+	succeeds(t, "verify --size 24x24", large, small)
 }

@@ -78,12 +78,8 @@ func TestStreams_WhereTheRecipeCrops(t *testing.T) {
 		recipe   finetune.Recipe
 		streamed [3]bool // train, validation, test
 	}{
-		{streamAuto, crops, [3]bool{true, false, false}},
-		{streamAuto, plain, [3]bool{}},
-		{streamAuto, keep, [3]bool{}},
-		{InMemory, crops, [3]bool{}},
-		{"", crops, [3]bool{}},
-		{Streamed, plain, [3]bool{true, true, true}},
+		{streamAuto, crops, [3]bool{true, false, false}}, {streamAuto, plain, [3]bool{}}, {streamAuto, keep, [3]bool{}},
+		{InMemory, crops, [3]bool{}}, {"", crops, [3]bool{}}, {Streamed, plain, [3]bool{true, true, true}},
 	} {
 		d := gomlxtest.Must(Open(t.Context(), dir, Options{Stream: c.stream}))(t)
 		s := gomlxtest.Must(d.Load(t.Context(), c.recipe))(t)
@@ -128,8 +124,8 @@ func TestSplit_AllOfOneImagePerClass(t *testing.T) {
 		t.Error("an image is held out")
 	}
 	all := gomlxtest.Must(d.joined())(t)
-	if s, err := all.read(t.Context(), settings, false); err != nil || s.Train.Len() != 2 {
-		t.Errorf("%v, %v", s, err)
+	if s := gomlxtest.Must(all.read(t.Context(), settings, false))(t); s.Train.Len() != 2 {
+		t.Errorf("%d images", s.Train.Len())
 	}
 }
 
@@ -193,21 +189,15 @@ func TestMasks_BelongToTheirImages(t *testing.T) {
 		mask, err := annotated(annotations(c.listed...), len(c.images), where, exact)
 		asFloat := exact
 		asFloat.Float = true // as DINOv3's images are resized
-		if floats, _ := annotated(annotations(c.listed...), len(c.images), where, asFloat); mask != nil {
-			for i := range c.rows {
-				if !slices.Equal(floats(i), mask(i)) {
-					t.Errorf("mask %d is %v with images resized as floats, else %v", i, floats(i), mask(i))
-				}
-			}
-		}
+		floats, _ := annotated(annotations(c.listed...), len(c.images), where, asFloat)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Fatalf("%v in %v: %v, want %q", c.images, c.listed, err, c.want)
 		}
 		for i, row := range c.rows {
 			want := make([]bool, 6)
 			want[2*row] = true
-			if got := mask(i); !slices.Equal(got, want) {
-				t.Errorf("%v in %v: mask %d is %v, want %v", c.images, c.listed, i, got, want)
+			if !slices.Equal(mask(i), want) || !slices.Equal(floats(i), want) {
+				t.Errorf("%v in %v: mask %d is %v, of floats %v, want %v", c.images, c.listed, i, mask(i), floats(i), want)
 			}
 		}
 	}
@@ -240,9 +230,7 @@ func TestMasked_OfAPlainFolderPerClass(t *testing.T) {
 		d := gomlxtest.Must(Open(t.Context(), spec, Options{}))(t)
 		for _, masks := range []string{"masks", "masks.json"} {
 			set, mask, err := d.Masked(t.Context(), masks, m, 100)
-			if err != nil {
-				t.Fatalf("%s of %s: %v", masks, spec, err)
-			}
+			gomlxtest.NoError(t, err)
 			for i := range set.Len() {
 				rows := 0
 				for _, object := range mask(i) {
