@@ -16,8 +16,10 @@ import (
 	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/backend"
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/numeric"
@@ -87,16 +89,10 @@ func TestModel_AverageFlipsMeansTheScores(t *testing.T) {
 	}
 	for _, scores := range []string{"", "softmax", "sigmoid", "none"} {
 		m.Activation = scores
-		scored := func(images *data.InMemory) (all [][]float64) {
-			for _, logits := range gomlxtest.Must(m.logitsOf(images))(t) {
-				all = append(all, m.probabilities(logits))
-			}
-			return all
-		}
 		m.eval = gomlxtest.Must(m.logitsProgram())(t)
-		one, mirrored, plain := scored(same), scored(mirror), scored(set)
+		one, mirrored, plain := m.scores(t, same), m.scores(t, mirror), m.scores(t, set)
 		gomlxtest.NoError(t, m.AverageFlips())
-		two, both := scored(same), scored(set)
+		two, both := m.scores(t, same), m.scores(t, set)
 		for i := range one {
 			gomlxtest.NearAbs(t, scores+": a symmetric image", two[i], one[i], 2e-6)
 			for k := range plain[i] {
@@ -108,12 +104,12 @@ func TestModel_AverageFlipsMeansTheScores(t *testing.T) {
 
 	m.Activation = ""
 	loss := 0.0
-	for i, p := range softmaxOf(t, m, set) {
+	for i, p := range m.scores(t, set) {
 		loss -= math.Log(p[set.Labels[i]]) / float64(set.Len())
 	}
 	near(t, "loss", float64(gomlxtest.Must(m.Evaluate(set))(t).Loss), loss, 1e-5)
 	m.Recipe.Aspect = AspectKeep
-	refused(t, "images with grids of their own", m.AverageFlips(), "")
+	refused(t, "images with grids of their own", m.AverageFlips())
 }
 
 func TestAverageOf_SigmoidsKeepTheDigitsOfLargeLogits(t *testing.T) {
@@ -169,7 +165,7 @@ func TestLabelled_MatchesClassesByName(t *testing.T) {
 	for i, label := range set.Labels {
 		permuted.Labels[i] = int32(slices.Index(permuted.Classes, set.Classes[label]))
 	}
-	refused(t, "no images", errorOf(m.Evaluate(data.Subset(set, nil))), "")
+	refused(t, "no images", errorOf(m.Evaluate(data.Subset(set, nil))))
 	want, wantConfusion, err := m.EvaluateWithConfusion(set)
 	if err != nil || want.Top1 == 0 {
 		t.Fatal(want, err)
@@ -219,7 +215,102 @@ func TestLabelled_OtherNames(t *testing.T) {
 	}
 	m := Model{Classes: []string{"class 0", "class 1"}} // of Open
 	m.Recipe.Model.Classes = 2
-	if _, warning, err := m.Labelled(&data.Info{Classes: []string{"cat", "dog"}}); err != nil || warning != "" {
-		t.Errorf("%q, %v", warning, err)
+	_, warning, err := m.Labelled(&data.Info{Classes: []string{"cat", "dog"}})
+	gomlxtest.NoError(t, err)
+	equal(t, "warning", warning, "")
+}
+
+// trained returns a model with some accuracy on the dataset.
+func trained(t *testing.T) *Model {
+	t.Helper()
+	m, _ := done(t, tinyRun(t, "model.dropout=0.1;model.drop_path=0.1", 100)) // disabled in all that follows
+	return m
+}
+
+// The logits are of the network alone, on images that are normalized on the host.
+func TestEvaluate_IsTheNaiveCountOverLogits(t *testing.T) {
+	gomlxtest.OnGo(t)
+	m, all := trained(t), dataset(29, 3)
+	mean, std := []float64{0.5, 0.4, 0.3}, []float64{0.2, 0.3, 0.4} // of tiny
+	images := make([]float32, len(all.Pixels))
+	for i, p := range all.Pixels {
+		images[i] = float32((float64(p)/255 - mean[i%3]) / std[i%3])
 	}
+	logits := gomlxtest.RunModel(t, m.store, func(s *model.Scope, in []*Node) []*Node {
+		return []*Node{m.Recipe.Model.Logits(s.In("vit"), in[0])}
+	}, tensors.FromFlatDataAndDimensions(images, all.Len(), all.Height, all.Width, 3))[0]
+	for _, n := range []int{1, 4, 11, 29} { // batches of 4: the last one is full or not
+		set := dataset(n, 3) // the first images of 29
+		want, loss := report.Metrics{Images: n}, 0.0
+		for i := range set.Labels {
+			label, row := i%7, logits[7*i:][:7] // mostly wrong, so that labels have all ranks
+			set.Labels[i] = int32(label)
+			sum, larger := 0.0, 0
+			for _, v := range row {
+				if sum += math.Exp(v); v > row[label] {
+					larger++
+				}
+			}
+			loss -= math.Log(math.Exp(row[label])/sum) / float64(n)
+			if larger < 1 {
+				want.Top1++
+			}
+			if larger < 5 {
+				want.Top5++
+			}
+		}
+		got := gomlxtest.Must(m.Evaluate(set))(t)
+		near(t, fmt.Sprint(n, " images"), float64(got.Loss), loss, 1e-5)
+		want.Loss, want.Top1, want.Top5 = got.Loss, want.Top1/report.JSONFloat(n), want.Top5/report.JSONFloat(n)
+		equal(t, fmt.Sprint(n, " images"), got, want)
+	}
+}
+
+// By hand: top-1 and top-5 of each row count the label as the last among its equals.
+func TestJudge_ATieIsIncorrect(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	for _, c := range []struct {
+		logits     []float32
+		label      int
+		top1, top5 report.JSONFloat
+	}{
+		{[]float32{0, 0, 0, 0, 0, 0, 0}, 3, 0, 0}, // an untrained head
+		{[]float32{2, 1, 0, 0, 0, 0, 0}, 0, 1, 1}, {[]float32{2, 2, 0, 0, 0, 0, 0}, 0, 0, 1},
+		{[]float32{2, 2, 0, 0, 0, 0, 0}, 1, 0, 1},
+		{[]float32{7, 6, 5, 4, 3, 2, 1}, 4, 0, 1}, // the fifth
+		{[]float32{7, 6, 5, 4, 3, 2, 1}, 5, 0, 0}, // the sixth
+		{[]float32{7, 6, 5, 4, 3, 3, 1}, 4, 0, 0}, // fifth or sixth
+		{[]float32{7, 6, 5, 5, 5, 2, 1}, 2, 0, 1}, // third, fourth or fifth
+		{[]float32{7, 6, 5, 5, 5, 5, 1}, 2, 0, 0},
+		{[]float32{0, 0, 0, 0, 0}, 2, 0, 1}, // with five classes each is in the top 5
+		{[]float32{0}, 0, 1, 1}, {[]float32{2, nan, 0, 0, 0, 0, 0}, 0, 0, 1},
+		{[]float32{9, nan, nan, nan, nan, 0, 0}, 0, 0, 1}, {[]float32{9, nan, nan, nan, nan, nan, 0}, 0, 0, 0},
+		{[]float32{nan, 0, 0, 0, 0, 0, 0}, 0, 0, 0},
+		{[]float32{nan, 0}, 0, 0, 0}, // in the top 5, but not a valid logit
+		{[]float32{inf, 0, 0, 0, 0, 0, 0}, 0, 1, 1}, {[]float32{inf, inf, 0, 0, 0, 0, 0}, 0, 0, 1},
+		{[]float32{5, inf, inf, inf, inf, 0, 0}, 0, 0, 1}, {[]float32{-inf, -inf, 0, 0, 0, 0, 0}, 0, 0, 0},
+		{[]float32{0, -inf, -inf, -inf, -inf, -inf, -inf}, 0, 1, 1},
+	} {
+		e := examination{&data.Info{Classes: make([]string, len(c.logits))}, []verdict{judge(c.logits, int32(c.label))}}
+		got := e.metrics()
+		equal(t, fmt.Sprint(c.logits, ", label ", c.label), [2]report.JSONFloat{got.Top1, got.Top5},
+			[2]report.JSONFloat{c.top1, c.top5})
+	}
+}
+
+// Training resizes images on the host by the recipe's kernel, evaluation too.
+func TestEvaluate_ResizesAsTraining(t *testing.T) {
+	gomlxtest.OnGo(t)
+	small := dataset(7, 2)
+	m := gomlxtest.Must(newModel(gomlxtest.Backend(), gomlxtest.Must(gomlxtest.Must(
+		tiny().Set("augment.size=[8,12];augment.interpolation=bicubic"))(t).fit(small.Describe()))(t), small.Classes, 1))(t)
+	large := dataset(7, 2)
+	large.Height, large.Width, large.Pixels = 8, 12, nil
+	for row := range small.Labels {
+		img := &data.Image{Height: 4, Width: 6, Pixels: small.Row(row)}
+		large.Pixels = append(large.Pixels, img.Resize(8, 12, preprocess.Bicubic).Pixels...)
+	}
+	got, want := gomlxtest.Must(m.logitsOf(small))(t), gomlxtest.Must(m.logitsOf(large))(t)
+	equal(t, "logits of images that are resized, or were before", got, want)
+	m.infersAs(t, small, want)
 }

@@ -3,16 +3,23 @@
 package finetune
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"image"
+	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gomlx/gomlx/ml/model"
+
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
@@ -27,25 +34,15 @@ func testOpenLoadsTheRequestedWeights(t *testing.T) {
 	run := overfits(t, "ema_decay=0.4")
 	done(t, run)
 	first, all := bestOf(t, run)
-	for _, c := range []struct {
-		weights, name string
-		step          int
-		measured      report.Metrics
-	}{
-		{"", "best", first.Step, first.Metrics}, {"best", "best", first.Step, first.Metrics},
-		{"last", "last", 27, all[len(all)-1].Metrics},
-	} {
-		for _, size := range [][2]int{{}, {8, 6}} {
-			m := gomlxtest.Must(OpenOptions{Weights: c.weights, Size: size}.Open(run.Backend, run.Dir))(t)
-			want := report.Weights{Name: c.name, Step: c.step}
-			if o := m.Source; o.Format != "checkpoint" || o.Weights != want || len(o.SHA256) != 64 ||
-				!strings.Contains(o.String(), want.String()) {
-				t.Errorf("opened %s, %+v, want weights %s", o, o, want)
+	for weights, is := range map[string]report.Eval{"": first, "best": first, "last": all[len(all)-1]} {
+		want := report.Weights{Name: cmp.Or(weights, "best"), Step: is.Step}
+		for _, size := range [][2]int{{8, 6}, {}} {
+			m := gomlxtest.Must(OpenOptions{Weights: weights, Size: size}.Open(run.Backend, run.Dir))(t)
+			equal(t, m.Source.String(), []any{m.Source.Format, m.Source.Weights, len(m.Source.SHA256)},
+				[]any{"checkpoint", want, 64})
+			if says(t, "source", m.Source.String(), want.String()); size == [2]int{} {
+				equal(t, m.Source.String(), gomlxtest.Must(m.Evaluate(run.Validation))(t), is.Metrics)
 			}
-			if size != [2]int{} {
-				continue
-			}
-			equal(t, m.Source.String(), gomlxtest.Must(m.Evaluate(run.Validation))(t), c.measured)
 			for v := range m.store.IterVariables() {
 				if strings.HasPrefix(v.Path(), "/adamw/") {
 					t.Errorf("opening loads %s of the optimizer", v.Path())
@@ -56,10 +53,8 @@ func testOpenLoadsTheRequestedWeights(t *testing.T) {
 
 	hf := fixtures.Dir(t, "dinov2_tiny")
 	m := gomlxtest.Must(Open(run.Backend, hf))(t)
-	if o := m.Source; o.Path != hf || o.Format != "hf" || o.Weights != (report.Weights{}) ||
-		len(o.SHA256) != 64 {
-		t.Errorf("a foreign model opens as %+v", o)
-	}
+	equal(t, "a foreign model", []any{m.Source.Path, m.Source.Format, m.Source.Weights, len(m.Source.SHA256)},
+		[]any{hf, "hf", report.Weights{}, 64})
 	open := func(path, weights string) error {
 		return errorOf(OpenOptions{Weights: weights}.Open(run.Backend, path))
 	}
@@ -85,9 +80,9 @@ func TestExport_OfONNXOpensAsTheRun(t *testing.T) {
 	}
 	gomlxtest.NoError(t, err)
 	defer opened.Finalize()
-	if !slices.Equal(opened.Classes, set.Classes) || opened.Headless || opened.Recipe.Augment.Std != m.Recipe.Augment.Std {
-		t.Errorf("%q, %+v", opened.Classes, opened.Recipe.Augment)
-	}
+	equal(t, "classes", opened.Classes, set.Classes)
+	equal(t, "no head", opened.Headless, false)
+	equal(t, "std", opened.Recipe.Augment.Std, m.Recipe.Augment.Std)
 	want := gomlxtest.Must(m.logitsOf(set))(t)
 	nearLogits(t, "evaluation", gomlxtest.Must(opened.logitsOf(set))(t), want)
 	opened.infersAs(t, set, want)
@@ -120,9 +115,7 @@ func TestOpen_ABackboneHasFeaturesAlone(t *testing.T) {
 		"resample": 3, "size": {"height": 24, "width": 24}, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}`
 	gomlxtest.NoError(t, os.WriteFile(filepath.Join(dir, "preprocessor_config.json"), []byte(processor), 0o600))
 	m := gomlxtest.Must(Open(gomlxtest.Backend(), dir))(t)
-	if c := m.Recipe.Model; c.ImageRows != 24 || c.ImageCols != 24 {
-		t.Fatalf("opened at %d×%d", c.ImageRows, c.ImageCols)
-	}
+	equal(t, "opened at", [2]int{m.Recipe.Model.ImageRows, m.Recipe.Model.ImageCols}, [2]int{24, 24})
 	file := pngFile(t, image.NewRGBA(image.Rect(0, 0, 23, 19)))
 	_, predicted := m.Predict([]string{file}, 1)
 	_, evaluated := m.Evaluate(&data.InMemory{Info: data.Info{Classes: []string{"a"}}})
@@ -137,14 +130,10 @@ func TestOpen_ABackboneHasFeaturesAlone(t *testing.T) {
 	if got[0].Logits != nil || got[0].Mean == nil {
 		t.Errorf("a served backbone has logits %v, features %v", got[0].Logits, got[0].Mean)
 	}
-	for _, note := range m.Source.Notes {
-		if strings.Contains(note, "predictions differ") {
-			t.Errorf("at the size of its preprocessing: %s", note)
-		}
+	if strings.Contains(strings.Join(m.Source.Notes, "\n"), "predictions differ") {
+		t.Errorf("at the size of its preprocessing: %q", m.Source.Notes)
 	}
-	if features, err := m.Embed(file); err != nil || len(features) != 1 {
-		t.Errorf("%v, %v", features, err)
-	}
+	equal(t, "features", len(gomlxtest.Must(m.Embed(file))(t)), 1)
 }
 
 func TestOpen_OfTheHub(t *testing.T) {
@@ -159,9 +148,7 @@ func TestOpen_OfTheHub(t *testing.T) {
 	t.Setenv("HF_HUB_OFFLINE", "1")
 	m := gomlxtest.Must(Open(gomlxtest.Backend(), "hf://me/demo@"+commit))(t)
 	defer m.Finalize()
-	if m.Recipe.Model.Width != 96 || len(m.Classes) != 100 {
-		t.Errorf("width %d, %d classes", m.Recipe.Model.Width, len(m.Classes))
-	}
+	equal(t, "width and classes", [2]int{m.Recipe.Model.Width, len(m.Classes)}, [2]int{96, 100})
 	refused(t, "a model that is not in the cache", errorOf(Open(gomlxtest.Backend(), "hf://me/other")), "me/other")
 }
 
@@ -188,7 +175,7 @@ func TestOpen_AtAnotherSizeByTheRuleOfTheEncoding(t *testing.T) {
 	set := dataset(23, 7) // 4×6 pixels
 	for _, position := range gomlxtest.Encodings([]string{"none", "learned", "grid2d", "rope-axial", "as2drope", "liere",
 		"wepe", "wepe-bias", "hybrid"}) {
-		dir, model := pretrained(t, func(r *Recipe) { r.Model.Position, r.EMADecay = position, 0.5 })
+		dir, model := pretrained(t, "ema_decay=0.5;model.position="+position)
 		open := func(size [2]int) *Model {
 			return gomlxtest.Must(OpenOptions{Size: size}.Open(gomlxtest.Backend(), dir))(t)
 		}
@@ -205,7 +192,190 @@ func TestOpen_AtAnotherSizeByTheRuleOfTheEncoding(t *testing.T) {
 		}
 		equal(t, position+" at another size", elsewhere, trained)
 	}
-	dir, _ := pretrained(t, nil)
+	dir, _ := pretrained(t, "")
 	half := OpenOptions{Size: [2]int{5, 8}}
 	refused(t, "rows of half a patch", errorOf(half.Open(gomlxtest.Backend(), dir)), "2×2")
+}
+
+func TestOpen_RefusesACheckpointThatLacksAVariable(t *testing.T) {
+	gomlxtest.OnGo(t)
+	run := saved(t, tiny(), 41)
+	model, _ := done(t, run)
+	last := latest(t, run.Dir, checkpoints.BestDir)
+	const lost = "/vit/block_01/norm2/gain"
+	saver := checkpoints.Saver{Dir: filepath.Join(run.Dir, checkpoints.BestDir),
+		Omit: func(path string) bool { return path == lost }}
+	gomlxtest.Must(saver.Save(model.store, last.Step+1000, last.Meta))(t)
+	opened := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
+	for range 2 { // again: the first program has drawn it
+		_, err := opened.Evaluate(dataset(7, 2))
+		var mismatch *checkpoints.MismatchError
+		if !errors.As(err, &mismatch) || len(mismatch.Missing) != 1 || !strings.Contains(mismatch.Missing[0], lost) {
+			t.Errorf("evaluating gave %v, want a mismatch that names %s", err, lost)
+		}
+	}
+}
+
+func TestOpen_RefusesWhatIsNoCheckpointOfAModel(t *testing.T) {
+	dir := t.TempDir()
+	refused(t, "an empty directory", errorOf(Open(gomlxtest.Backend(), dir)), dir)
+	recipe := gomlxtest.Must(tiny().fit(dataset(9, 1).Describe()))(t)
+	saver := checkpoints.Saver{Dir: filepath.Join(dir, checkpoints.LastDir)}
+	for want, meta := range map[string]any{
+		"1 names for 7 classes": state{Recipe: recipe, Classes: []string{"a"}},
+		"epochs is 0":           state{},
+		"cannot unmarshal":      7,
+		`unknown field "new"`:   map[string]any{"recipe": map[string]any{"model": map[string]any{"new": 1}}},
+		"of a detector":         map[string]any{"recipe": map[string]any{"detector": struct{}{}}, "from": "a1"}, // a text
+	} {
+		path := gomlxtest.Must(saver.Save(model.NewStore(), 1, meta))(t)
+		refused(t, want, errorOf(Open(gomlxtest.Backend(), dir)), want, path)
+	}
+}
+
+// overfits is a run whose best evaluation is not its last: seven images of noise, at a high rate.
+func overfits(t *testing.T, settings string) Run {
+	run := tinyRun(t, "epochs=9;learning_rate=0.3;warmup_epochs=0;optimizer.clip_norm=0;"+settings, 18)
+	run.Validation, run.Test = dataset(23, 7), dataset(29, 6)
+	run.Dir = t.TempDir()
+	return run
+}
+
+// bestOf is the evaluation of the highest accuracy, of equal ones that of the lower loss.
+func bestOf(t *testing.T, run Run) (best report.Eval, all []report.Eval) {
+	all = gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, engine.RowsFile)))(t).Evals
+	best = all[0]
+	for _, e := range all {
+		if e.Top1 > best.Top1 || e.Top1 == best.Top1 && e.Loss < best.Loss {
+			best = e
+		}
+	}
+	return best, all
+}
+
+// The row, the returned model and the opened one have the best weights, or the last on request or without validation;
+// so has a run that is finished already.
+func TestRun_EvaluatesTheWeightsThatOpenLoads(t *testing.T) {
+	gomlxtest.OnGo(t)
+	best, last, unheld := overfits(t, "ema_decay=0.4"), overfits(t, "ema_decay=0.4"), overfits(t, "val_fraction=-1")
+	last.Weights, unheld.Validation = checkpoints.LastDir, nil
+	for i, run := range []Run{best, last, unheld} {
+		m, row := done(t, run)
+		want, opening := report.Weights{Name: "last", Step: 27}, OpenOptions{Weights: checkpoints.LastDir}
+		if i == 0 {
+			first, all := bestOf(t, run)
+			if first.Step == all[len(all)-1].Step {
+				t.Fatal("the best evaluation is the last: nothing to tell apart")
+			}
+			want, opening = report.Weights{Name: "best", Step: first.Step}, OpenOptions{}
+			equal(t, "validation", row.Validation, first.Metrics)
+		}
+		again, recorded := done(t, run)
+		equal(t, "weights, and again", [2]report.Weights{row.Weights, recorded.Weights}, [2]report.Weights{want, want})
+		opened := gomlxtest.Must(opening.Open(run.Backend, run.Dir))(t)
+		for name, model := range map[string]*Model{"returned": m, "opened": opened, "again": again} {
+			equal(t, fmt.Sprintf("%v, %s", want, name), gomlxtest.Must(model.Evaluate(run.Test))(t), row.Test)
+		}
+	}
+}
+
+func TestPatience_EndsARunThatIsNotResumedNorExtended(t *testing.T) {
+	gomlxtest.OnGo(t)
+	run := overfits(t, "patience=2;epochs=60")
+	for range 2 {
+		_, row := done(t, run)
+		best, all := bestOf(t, run)
+		equal(t, "ended and last evaluated two epochs after the best", [2]int{row.Steps, all[len(all)-1].Step},
+			[2]int{best.Step + 2*3, best.Step + 2*3})
+		run.Extend = true // as wepe resume
+	}
+	run.Recipe.Epochs = 61
+	refused(t, "an extension", run.fails(t), "cannot be extended")
+}
+
+func TestResume_TakesTheBestForADamagedLastCheckpoint(t *testing.T) {
+	gomlxtest.OnGo(t)
+	run := overfits(t, "")
+	want := finished(t, run)
+	best := latest(t, run.Dir, checkpoints.BestDir)
+	last := latest(t, run.Dir, checkpoints.LastDir)
+	gomlxtest.NoError(t, os.WriteFile(filepath.Join(last.Path, "variables.safetensors"), []byte("damaged"), 0o644))
+	first := 0
+	run.Progress = func(p engine.Progress) { first = cmp.Or(first, p.Step) }
+	got := finished(t, run)
+	equal(t, "the first step", first, int(best.Step)+1)
+	equal(t, "variables", got.variables, want.variables)
+}
+
+func TestExtend_TrainsMoreEpochsOrSteps(t *testing.T) {
+	gomlxtest.OnGo(t)
+	run := saved(t, gomlxtest.Must(tiny().Set("epochs=2"))(t), 18)
+	done(t, run)
+	longer := run
+	longer.Recipe.Epochs = 5
+	refused(t, "other epochs without Extend", longer.fails(t))
+	longer.Extend = true
+	_, row := done(t, longer)
+	_, all := bestOf(t, run)
+	equal(t, "steps and evaluations", [2]int{row.Steps, len(all)}, [2]int{5 * all[0].Step, 5})
+	longer.Recipe.Epochs = 3
+	refused(t, "5 epochs extended to 3", longer.fails(t))
+	run = tinyRun(t, "epochs=0;warmup_epochs=0;steps=20", 18)
+	run.Dir, run.Extend = t.TempDir(), true
+	done(t, run)
+	run.Recipe.Steps = 50
+	_, row = done(t, run)
+	_, all = bestOf(t, run) // an evaluation each 2 steps, a tenth of the first 20
+	equal(t, "steps and evaluations", [2]int{row.Steps, len(all)}, [2]int{50, 25})
+}
+
+// Small validation splits tie often: of 23 images there are 24 accuracies.
+func TestRecord_OfEqualAccuraciesTheLowerLossIsBest(t *testing.T) {
+	gomlxtest.OnGo(t)
+	run := overfits(t, "ema_decay=0.4")
+	run.Validation = dataset(23, 5)
+	_, row := done(t, run)
+	best, all := bestOf(t, run)
+	if first := slices.IndexFunc(all,
+		func(e report.Eval) bool { return e.Top1 == best.Top1 }); all[first].Step == best.Step {
+		t.Fatal("no tie that the loss decides")
+	}
+	equal(t, "the step of the best", latest(t, run.Dir, checkpoints.BestDir).Step, int64(best.Step))
+	var log strings.Builder
+	run.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	if _, again := done(t, run); again.Weights != row.Weights || strings.Contains(log.String(), "gone") {
+		t.Errorf("repeated: %v, logged %q", again.Weights, &log)
+	}
+	gomlxtest.NoError(t, os.RemoveAll(filepath.Join(run.Dir, checkpoints.BestDir)))
+	if _, again := done(t, run); again.Weights.Name != checkpoints.LastDir || !strings.Contains(log.String(), "gone") {
+		t.Errorf("without its best weights: %v, logged %q", again.Weights, &log)
+	}
+}
+
+// A finished run whose figure is gone draws it again, one whose rows are gone is evaluated again, once; what a killed
+// process left unfinished goes.
+func TestRun_RepeatedCompletesItsDirectory(t *testing.T) {
+	gomlxtest.OnGo(t)
+	run := tinyRun(t, "epochs=1", 18)
+	run.Test, run.Dir, run.Description = dataset(29, 2), t.TempDir(), map[string]int{"seed": 7}
+	_, row := done(t, run)
+	curves, unfinished := filepath.Join(run.Dir, "curves.png"), filepath.Join(run.Dir, "curves.png.tmp-17")
+	gomlxtest.NoError(t, errors.Join(os.Remove(curves), os.WriteFile(unfinished, nil, 0o600)))
+	done(t, run)
+	gomlxtest.Must(os.Stat(curves))(t)
+	if _, err := os.Stat(unfinished); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s stays: %v", unfinished, err)
+	}
+	described := gomlxtest.Must(os.ReadFile(filepath.Join(run.Dir, engine.DescriptionFile)))(t)
+	equal(t, "described", strings.Fields(string(described)), []string{"{", `"seed":`, "7", "}"})
+	gomlxtest.NoError(t, os.Remove(filepath.Join(run.Dir, engine.RowsFile)))
+	for i := range 2 {
+		m, again := done(t, run)
+		rows := gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, engine.RowsFile)))(t)
+		equal(t, "test", again.Test, row.Test)
+		equal(t, "test images, results", [2]int{again.Test.Images, len(rows.Results)}, [2]int{29, 1})
+		if kept := m.tested.by; i == 0 && (kept == nil || kept.metrics() != row.Test) {
+			t.Error("the page of the run would evaluate its images again")
+		}
+	}
 }

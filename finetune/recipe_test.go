@@ -156,7 +156,7 @@ func TestRecipe_NumbersHaveRanges(t *testing.T) {
 	}
 	for _, value := range []float64{math.NaN(), math.Inf(1)} { // not representable in JSON
 		for _, r := range []Recipe{{EMADecay: value}, {LearningRate: value}, {Optimizer: engine.Optimizer{ClipNorm: value}}} {
-			refused(t, fmt.Sprint(value), r.validateNumbers(), "")
+			refused(t, fmt.Sprint(value), r.validateNumbers())
 		}
 	}
 }
@@ -198,14 +198,11 @@ func TestNamed_FitsItsModel(t *testing.T) {
 	for _, name := range RecipeNames() {
 		r := gomlxtest.Must(RecipeByName(name))(t)
 		if r.Model.Width == 0 {
-			model, err := vit.Variant("B/16")
+			model := gomlxtest.Must(vit.Variant("B/16"))(t)
 			if strings.HasPrefix(name, "demo-") {
-				var pre Recipe
-				pre, err = RecipeByName("demo-pretrain")
-				model = pre.Model
+				model = gomlxtest.Must(RecipeByName("demo-pretrain"))(t).Model
 				model.ImageRows, model.ImageCols, model.Classes = 24, 24, 100
 			}
-			gomlxtest.NoError(t, err)
 			model.Position = "learned"
 			r.Model.Position = "hybrid"
 			source := &initialModel{Path: "pretrained", Model: model, Mean: [3]float64{0.5, 0.5, 0.5},

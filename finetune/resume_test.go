@@ -25,7 +25,7 @@ import (
 
 func TestRun_InterruptedEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 	onTheSameBits(t)
-	from, _ := pretrained(t, nil)
+	from, _ := pretrained(t, "")
 	const dhvt = "architecture=dhvt;model.attention_dropout=0"
 	for name, c := range map[string]struct{ position, from, settings string }{
 		"wepe":          {position: "wepe"},
@@ -48,14 +48,12 @@ func TestRun_InterruptedEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 		run := saved(t, recipe, 47)
 		run.Seed, run.Test, run.From = 5, dataset(9, 2), c.from
 		want := finished(t, run)
-		evaluations := 3
+		evaluations, rows := 3, want.rows
 		if c.from != "" {
 			evaluations++ // before the first step
 		}
-		rows := want.rows
-		if len(rows.Evals) != evaluations || len(rows.Results) != 1 || rows.Results[0].Steps != 21 {
-			t.Fatalf("%s: %d evaluations and the results %+v are recorded", name, len(rows.Evals), rows.Results)
-		}
+		equal(t, name+": evaluations, results, steps", []int{len(rows.Evals), len(rows.Results), rows.Results[0].Steps},
+			[]int{evaluations, 1, 21})
 
 		// 42 images in batches of 6 are 7 steps an epoch. Warm-up ends at step 7, late mixup begins at step 14.
 		r := rand.New(rand.NewPCG(17, 0))
@@ -99,10 +97,9 @@ func ofEarlierVersion(t *testing.T, c *checkpoints.Checkpoint) {
 func TestRecipe_OfARowOfAnEarlierVersion(t *testing.T) {
 	rows := gomlxtest.Must(report.ReadFiles("../docs/runs/demo-pretrain.jsonl"))(t)
 	var was Recipe
-	if err := json.Unmarshal(rows.Results[0].Settings, &was); err != nil || was.LabelSmoothing != 0.1 ||
-		was.GradAccumSteps != 1 || was.Augment.HFlip != 0.5 || was.EvalEveryEpochs != 1 {
-		t.Errorf("%+v, %v", was, err)
-	}
+	gomlxtest.NoError(t, json.Unmarshal(rows.Results[0].Settings, &was))
+	equal(t, "the row's recipe", []any{was.LabelSmoothing, was.GradAccumSteps, was.Augment.HFlip, was.EvalEveryEpochs},
+		[]any{0.1, 1, 0.5, 1})
 	now := gomlxtest.Must(RecipeByName("demo-pretrain"))(t)
 	now.Model.Position = was.Model.Position
 	gomlxtest.NoError(t, now.Diff(rows.Results[0].Settings))

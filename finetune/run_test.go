@@ -4,9 +4,16 @@ package finetune
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"image"
+	"image/png"
+	"iter"
+	"maps"
 	"math"
+	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -14,6 +21,10 @@ import (
 	"testing"
 
 	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/train"
+	"github.com/gomlx/gomlx/ml/train/loss"
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
@@ -21,6 +32,7 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 func TestAccumulate_IsOneStepOnTheWholeBatch(t *testing.T) {
@@ -56,18 +68,12 @@ func TestRow_TrainLossIsTheMeanSinceTheRowBefore(t *testing.T) {
 		gomlxtest.NoError(t, trainer.Advance())
 		losses = append(losses, gomlxtest.Must(trainer.Loss())(t))
 	}
-	mean := func(of []float64) (sum float64) {
-		for _, v := range of {
-			sum += v / float64(len(of))
-		}
-		return sum
-	}
 	if len(rows) != 2 {
 		t.Fatalf("%d rows", len(rows))
 	}
 	equal(t, "steps", [2]int{rows[0].Step, rows[1].Step}, [2]int{8, 12})
-	near(t, "until epoch 2", float64(rows[0].TrainLoss), mean(losses[:8]), 1e-12)
-	near(t, "until epoch 3", float64(rows[1].TrainLoss), mean(losses[8:]), 1e-12)
+	near(t, "until epoch 2", float64(rows[0].TrainLoss), stat.Mean(losses[:8], nil), 1e-12)
+	near(t, "until epoch 3", float64(rows[1].TrainLoss), stat.Mean(losses[8:], nil), 1e-12)
 }
 
 func TestEMA_FollowsItsRecursion(t *testing.T) {
@@ -177,15 +183,15 @@ func TestRun_RefusesInOneLineAndLeavesNothing(t *testing.T) {
 		change(&run)
 		check(run, name)
 	}
-	from, _ := pretrained(t, nil)
+	from, _ := pretrained(t, "")
 	for _, settings := range []string{"width=14", "depth=3", "num_heads=2", "mlp_dim=24", "patch_size=1", "channels=1",
 		"epsilon=1e-5", "pool=mean", "patch_norm=true"} {
-		recipe := gomlxtest.Must(fine().Set("model.position=learned;model." + settings))(t)
 		field, _, _ := strings.Cut(settings, "=")
-		check(Run{Backend: gomlxtest.Backend(), Recipe: recipe, From: from, Train: dataset(30, 3)}, "model's "+field)
+		check(tuned(t, from, "model.position=learned;model."+settings), "model's "+field)
 	}
-	recipe := gomlxtest.Must(tiny().Set("architecture=dhvt;model.position=none"))(t)
-	check(Run{Backend: gomlxtest.Backend(), Recipe: recipe, From: from, Train: dataset(30, 3)}, "architecture dhvt")
+	dhvt := tinyRun(t, "architecture=dhvt;model.position=none", 30)
+	dhvt.From = from
+	check(dhvt, "architecture dhvt")
 }
 
 // ofClasses is a dataset of one image with these classes.
@@ -299,19 +305,15 @@ func TestClassWeights_BalancedAreScikitLearns(t *testing.T) {
 
 func TestFreeze_KeepsBitsAndHasNoState(t *testing.T) {
 	gomlxtest.OnGo(t)
-	for i, test := range []struct {
-		freeze  string
-		trained []string
-	}{
-		{"", []string{"weights", "vectors", "table", "position", "gate", "head"}},
-		{"backbone,position,gate", []string{"head"}}, // the linear probe
-		{"backbone", []string{"position", "gate", "head"}},
-		{"table", []string{"weights", "vectors", "position", "gate", "head"}},
-		{" head , gate", []string{"weights", "vectors", "table", "position"}},
-		{"weights,vectors,head", []string{"table", "position", "gate"}},
+	for freeze, trained := range map[string][]string{
+		"":                       {"weights", "vectors", "table", "position", "gate", "head"},
+		"backbone,position,gate": {"head"}, // the linear probe
+		"backbone":               {"position", "gate", "head"},
+		"table":                  {"weights", "vectors", "position", "gate", "head"},
+		" head , gate":           {"weights", "vectors", "table", "position"},
+		"weights,vectors,head":   {"table", "position", "gate"},
 	} {
-		freeze, trained := test.freeze, test.trained
-		for _, kind := range gomlxtest.InTurn(i, "adamw", "sgd") {
+		for _, kind := range gomlxtest.InTurn(len(freeze), "adamw", "sgd") {
 			trainer := begun(t, tinyRun(t, "model.position=hybrid;warmup_epochs=0;ema_decay=0.5;grad_accum_steps=2;"+
 				"learning_rate=0.1;optimizer.weight_decay=0;optimizer.name="+kind+";freeze="+freeze, 30))
 			store := trainer.model.store
@@ -319,14 +321,14 @@ func TestFreeze_KeepsBitsAndHasNoState(t *testing.T) {
 			gomlxtest.Must(trainer.model.Evaluate(dataset(5, 2)))(t)
 			before := trainer.model.bits(t)
 			advanced(t, trainer, 3)
-			moved := map[string]bool{}
+			after, moved := trainer.model.bits(t), map[string]bool{}
 			for path, old := range before {
 				if !strings.HasPrefix(path, "/vit/") {
 					continue
 				}
 				v := store.GetVariable(path)
 				group := groupOf(path)
-				same := bytes.Equal(old, rawBytes(t, v.MustValue()))
+				same := bytes.Equal(old, after[path])
 				moved[group] = moved[group] || !same
 				state := []string{"/adamw/first", "/adamw/second", "/sgd/momentum", engine.AverageRoot, "/accumulated"}
 				has := slices.ContainsFunc(state, func(root string) bool { return store.GetVariable(root+path) != nil })
@@ -354,4 +356,236 @@ func groupOf(variable string) string {
 		}
 	}
 	return ""
+}
+
+// where is a dataset of dark 4×4 images with one bright quarter, which is the class: a bag of patches of 2×2 pixels
+// without positions contains no information about it.
+func where(n int, seed uint64) *data.InMemory {
+	r := rand.New(rand.NewPCG(seed, 1))
+	s := &data.InMemory{Info: data.Info{Name: "where", Height: 4, Width: 4, Channels: 3,
+		Classes: []string{"top left", "top right", "bottom left", "bottom right"}}}
+	for range n {
+		label := r.IntN(4)
+		s.Labels = append(s.Labels, int32(label))
+		for k := range 4 * 4 * 3 {
+			v := r.IntN(30)
+			if row, col := k/3/4, k/3%4; row/2*2+col/2 == label {
+				v += 200
+			}
+			s.Pixels = append(s.Pixels, uint8(v))
+		}
+	}
+	return s
+}
+
+func TestRun_LearnsWhereSomethingIsFromTheEncodingAlone(t *testing.T) {
+	recipe := Recipe{
+		Name: "where", Model: vit.Config{PatchSize: 2, Width: 16, Depth: 1, Heads: 2, Pool: "mean"},
+		BatchSize: 16, LearningRate: 0.01, WarmupEpochs: 1, Optimizer: engine.Optimizer{ClipNorm: 1},
+		EvalBatchSize: 64, EvalEveryEpochs: 100, ValFraction: -1,
+		Augment: data.Augment{Mean: [3]float64{0.1, 0.1, 0.1}, Std: [3]float64{0.2, 0.2, 0.2}},
+	}
+	chance := math.Log(4)
+	positions := position.Names()
+	if gomlxtest.OnXLA() {
+		positions = []string{"none", "wepe-sphere", "rope-mixed"}
+	}
+	for _, position := range positions {
+		// Distances alone are the same from each of the four corners.
+		learns := position != "none" && position != "alibi2d"
+		recipe.Model.Position, recipe.Epochs = position, 6
+		if slices.Contains([]string{"wepe-bias", "lookhere", "relative-table"}, position) {
+			recipe.Epochs = 40 // it learns through the attention weights; 20 epochs are too few for some orders of summation
+		}
+		run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: where(320, 1), Test: where(256, 2)}
+		_, row := done(t, run)
+		loss := float64(row.Test.Loss)
+		t.Logf("%s: test loss %.3f, chance %.3f, top-1 %.3f", position, loss, chance, float64(row.Test.Top1))
+		if learns && loss > chance/3 || !learns && loss < 0.97*chance {
+			t.Errorf("%s: test loss %.3f where chance is %.3f", position, loss, chance)
+		}
+	}
+}
+
+func TestEncoding_OfAModulationIsItsFactorsLess1(t *testing.T) {
+	gomlxtest.OnGo(t)
+	for position, parts := range map[string][]string{"wepe-qkv": {"query", "key", "value"},
+		"fourier-qkv": {"query", "key", "value"}, "wepe-v": {"value"}, "fourier-v": {"value"}} {
+		trainer := begun(t, tinyRun(t, "model.position="+position, 30))
+		advanced(t, trainer, 1)
+		c, weights := trainer.Recipe.Model, trainer.model.weights(t, "")
+		features, names, vectors, err := trainer.model.Encoding()
+		n, patches := len(names), c.Rows()*c.Cols()
+		if err != nil || n != 12 || len(features) != patches*n || len(vectors) != patches*c.Depth*len(parts)*c.Width {
+			t.Fatalf("%s: %v, features %q, %d values, %d vectors", position, err, names, len(features), len(vectors))
+		}
+		var want []float64
+		for patch := range patches {
+			f := features[patch*n:][:n]
+			if length := floats.Norm(f, 2); !(math.Abs(length-2) <= 1e-5) { // of four points of a sphere, or six waves
+				t.Errorf("%s: features of length %g", position, length)
+			}
+			for block := range c.Depth {
+				for _, of := range parts {
+					m := weights[fmt.Sprintf("position/%s/block_%02d/%s", strings.ReplaceAll(position, "-", "_"), block, of)]
+					for channel := range c.Width {
+						sum := 0.0
+						for k := range n {
+							sum += f[k] * m[k*c.Width+channel]
+						}
+						want = append(want, sum)
+					}
+				}
+			}
+		}
+		gomlxtest.NearAbs(t, position, vectors, want, 1e-5)
+	}
+}
+
+func TestScalars_AreWhatAnEncodingLearns(t *testing.T) {
+	gomlxtest.OnGo(t)
+	for position, want := range map[string][]string{
+		"none": nil, "learned": nil, "sincos2d": nil,
+		"wepe":        {"alpha_scale", "beta_pos", "omega3"},
+		"wepe-sphere": {"alpha_scale", "beta_pos", "omega3"},
+		"hybrid":      {"beta", "gamma", "lambda", "omega3", "scale", "strength"},
+		"wepe-bias":   {"alpha_scale", "omega3"},
+		"wepe-qkv":    {"alpha_scale", "omega3"}, "fourier-qkv": nil,
+		"wepe-v": {"alpha_scale", "omega3"}, "fourier-v": nil,
+	} {
+		trainer := begun(t, tinyRun(t, "wepe_gate=0.3;model.position="+position, 30))
+		advanced(t, trainer, 1)
+		scalars := gomlxtest.Must(trainer.model.scalars())(t)
+		equal(t, position, slices.Sorted(maps.Keys(scalars)), want)
+		if lambda := float64(scalars["lambda"]); position == "hybrid" && (lambda == 0.3 || !(math.Abs(lambda-0.3) <= 0.01)) {
+			t.Errorf("λ is %g after one step from 0.3", lambda)
+		}
+	}
+}
+
+// Every encoding trains in GoMLX's own trainer with the losses of the engine, both from the same seed. Package
+// checkpoints reads such models back.
+func TestModelFn_TrainsEveryEncodingAsTheEngine(t *testing.T) {
+	const steps = 3
+	for _, name := range gomlxtest.Encodings(position.Names()) {
+		run := tinyRun(t, "warmup_epochs=0;val_fraction=-1;optimizer.layer_decay=0.7;model.position="+name, 31)
+		c := begun(t, run)
+		m := gomlxtest.Must(newModel(run.Backend, c.Recipe, c.model.Classes, run.Seed))(t)
+		opt := c.Trainer.Optimizer
+		trainer := train.NewTrainer(run.Backend, m.Store(), m.ModelFn(), loss.SparseCategoricalCrossEntropyLogits, &opt, nil,
+			nil)
+		set := owned{run.Train.(*data.InMemory), nil} // of a type that cannot be compared
+		evaluate := func() float64 { return float64(gomlxtest.Must(m.Evaluate(set))(t).Loss) }
+		before := 0.0
+		if name == "wepe" {
+			before = evaluate()
+		}
+		next, stop := iter.Pull2(data.Batches(run.Train, c.Recipe.BatchSize, c.Recipe.Augment, run.Seed).Iter())
+		for step := range steps {
+			advanced(t, c, 1)
+			want := gomlxtest.Must(c.Loss())(t)
+			batch, err, _ := next()
+			gomlxtest.NoError(t, err)
+			outputs := gomlxtest.Must(trainer.TrainStep(batch))(t)
+			near(t, fmt.Sprintf("%s, step %d", name, step), gomlxtest.Values(t, outputs[0])[0], want, 2e-5*want)
+		}
+		stop()
+		if name == "wepe" {
+			var loss float64
+			for i, logits := range gomlxtest.Must(m.logitsOf(set.InMemory))(t) {
+				loss += (logSumExp(logits) - float64(logits[set.Labels[i]])) / float64(set.Len())
+			}
+			after := evaluate()
+			if near(t, "the loss", after, loss, 1e-5*loss); !(after < before) {
+				t.Errorf("the loss is %g before training, then %g", before, after)
+			}
+		}
+		m.Finalize()
+	}
+}
+
+// owned is a dataset of a user's own type.
+type owned struct {
+	*data.InMemory
+	notes []string
+}
+
+// lost is a dataset that is evaluated and then not readable any more.
+type lost struct{ *data.InMemory }
+
+func (lost) Image(context.Context, int) (*data.Image, error) { return nil, os.ErrNotExist }
+
+func TestPage_MistakesWhoseImagesAreLostAreAnErrorAfterTheirNumbers(t *testing.T) {
+	set, m := lost{dataset(3, 1)}, &Model{}
+	labels := set.Labels
+	e := &examination{set: &set.Info, verdicts: []verdict{{class: int(labels[0])}, {class: int(labels[1]+1) % 7},
+		{class: int(labels[2])}}}
+	m.tested.on, m.tested.by = &set.Info, e
+	var page report.RunPage
+	if err := showMistakes(&page, m, set); !errors.Is(err, os.ErrNotExist) || len(page.Mistakes) > 0 {
+		t.Errorf("%d mistakes, %v", len(page.Mistakes), err)
+	}
+	if page.Confusion == nil || page.Confusion.Counts[labels[1]][(labels[1]+1)%7] != 1 {
+		t.Errorf("confusions %+v", page.Confusion)
+	}
+}
+
+// The first row of a fine-tuning contains the accuracy of the pretrained model and does not change the training; the
+// page has the numbers before and after, and an image of each mistake.
+func TestRun_FromAPretrainedModelBeginsWithItsAccuracy(t *testing.T) {
+	gomlxtest.OnGo(t)
+	first, second := tinyRun(t, "model.position=learned", 60), tinyRun(t, "model.position=hybrid", 50)
+	first.Dir, second.Dir = t.TempDir(), t.TempDir()
+	second.From, second.Weights = first.Dir, checkpoints.LastDir
+	done(t, first)
+	m, row := done(t, second)
+	rows := gomlxtest.Must(report.ReadFiles(filepath.Join(second.Dir, engine.RowsFile)))(t)
+	before := rows.Evals[0]
+	if before.Step != 0 || rows.Evals[1].Step == 0 {
+		t.Fatalf("steps %d and %d, want one row before the first step", before.Step, rows.Evals[1].Step)
+	}
+	if initial := float64(before.Scalars["lambda"]); !(initial > 0 && initial < 1) {
+		t.Errorf("λ is %g before the first step", initial)
+	}
+
+	unseen := second
+	unseen.Dir = "" // nothing is recorded, so nothing is evaluated first
+	other, _ := done(t, unseen)
+	equal(t, "weights without the look before the first step", other.weights(t, ""), m.weights(t, ""))
+
+	gomlxtest.NoError(t, second.Page(m, row, report.Figure{Title: "A figure", PNG: []byte("bytes")}))
+	page := string(gomlxtest.Must(os.ReadFile(filepath.Join(second.Dir, PageFile)))(t))
+	_, held, err := m.Recipe.Split(second.Train)
+	gomlxtest.NoError(t, err)
+	wrong := gomlxtest.Must(m.examine(held))(t).mistakes()
+	says(t, "the page", page, "A figure", fmt.Sprintf("%.2f", 100*before.Top1), fmt.Sprintf("%.2f",
+		100*row.Validation.Top1))
+	if got := strings.Count(page, ", predicted "); len(wrong) == 0 || got < min(pageMistakes, len(wrong)) {
+		t.Errorf("%d mistakes are shown of %d", got, len(wrong))
+	}
+	refused(t, "a page without a directory", (Run{}).Page(nil, report.Result{}))
+}
+
+// A column per image: the first row is the dataset, the others are epochs.
+func TestShowAugmentation_DrawsEachEpoch(t *testing.T) {
+	set := dataset(11, 3)
+	show := func(settings string) image.Image {
+		var file bytes.Buffer
+		gomlxtest.NoError(t, gomlxtest.Must(tiny().Set(settings))(t).ShowAugmentation(&file, gomlxtest.Backend(), set, 7))
+		return gomlxtest.Must(png.Decode(&file))(t)
+	}
+	plain, flipped := show(""), show("augment.hflip=1")
+	size, each := plain.Bounds().Size(), plain.Bounds().Dy()/(1+shownEpochs)
+	differ := func(row int) (n int) {
+		for i := range each * size.X {
+			if x, y := i%size.X, row*each+i/size.X; plain.At(x, y) != flipped.At(x, y) {
+				n++
+			}
+		}
+		return n
+	}
+	if size != flipped.Bounds().Size() || differ(0) > 0 || differ(1) == 0 || differ(shownEpochs) == 0 {
+		t.Errorf("of %v pixels %d of the dataset differ, %d and %d of two epochs", size, differ(0), differ(1),
+			differ(shownEpochs))
+	}
 }

@@ -51,6 +51,15 @@ func (m *Model) logitsOf(set *data.InMemory) (logits [][]float32, err error) {
 	return logits, m.eachLogits(p, func(_ int, l []float32) { logits = append(logits, l) })
 }
 
+// scores are the probabilities of the images of a set, which TestProbabilities compares with softmax and sigmoid.
+func (m *Model) scores(t *testing.T, set *data.InMemory) (all [][]float64) {
+	t.Helper()
+	for _, logits := range gomlxtest.Must(m.logitsOf(set))(t) {
+		all = append(all, m.probabilities(logits))
+	}
+	return all
+}
+
 // embedImages returns the features of decoded images.
 func (m *Model) embedImages(images ...image.Image) (all []Features, err error) {
 	read := func(i int) (*data.Image, error) { return data.FromImage(images[i]), nil }
@@ -285,9 +294,19 @@ func otherRun(err error) string {
 // refused requires a one-line error with the given words.
 func refused(t *testing.T, what string, err error, words ...string) {
 	t.Helper()
+	if err == nil || strings.Contains(err.Error(), "\n") {
+		t.Errorf("%s: want an error of one line with %q, got %v", what, words, err)
+	} else {
+		says(t, what, err.Error(), words...)
+	}
+}
+
+// says requires the given words in a text.
+func says(t *testing.T, what, text string, words ...string) {
+	t.Helper()
 	for _, word := range words {
-		if err == nil || !strings.Contains(err.Error(), word) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: want one line with %q, got %v", what, word, err)
+		if !strings.Contains(text, word) {
+			t.Errorf("%s: want %q in %s", what, word, text)
 		}
 	}
 }
@@ -297,15 +316,9 @@ func (m *Model) bits(t *testing.T) map[string][]byte {
 	t.Helper()
 	all := map[string][]byte{}
 	for v := range m.store.IterVariables() {
-		all[v.Path()] = rawBytes(t, v.MustValue())
+		gomlxtest.NoError(t, v.MustValue().ConstBytes(func(raw []byte) { all[v.Path()] = bytes.Clone(raw) }))
 	}
 	return all
-}
-
-func rawBytes(t *testing.T, x *tensors.Tensor) (raw []byte) {
-	t.Helper()
-	gomlxtest.NoError(t, x.ConstBytes(func(data []byte) { raw = bytes.Clone(data) }))
-	return raw
 }
 
 var cifar100 = &data.InMemory{

@@ -16,29 +16,29 @@ import (
 	"strings"
 	"testing"
 
+	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/ml/train"
+	"github.com/gomlx/gomlx/ml/train/loss"
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit"
 )
 
-// pretrained is a run of tiny with some changes, one epoch on images of 4×6 pixels: a grid of 2×3.
-func pretrained(t *testing.T, change func(*Recipe)) (dir string, m *Model) {
+// pretrained is a run of tiny with some settings, one epoch on images of 4×6 pixels: a grid of 2×3.
+func pretrained(t *testing.T, settings string) (dir string, m *Model) {
 	t.Helper()
-	recipe := tiny()
-	recipe.Epochs, recipe.WarmupEpochs, recipe.Model.Position = 1, 0.5, "learned"
-	if change != nil {
-		change(&recipe)
-	}
-	dir = t.TempDir()
-	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: dataset(40, 1), Dir: dir}
+	recipe := gomlxtest.Must(tiny().Set("epochs=1;warmup_epochs=0.5;model.position=learned;" + settings))(t)
+	run := saved(t, recipe, 40)
 	done(t, run)
-	m = gomlxtest.Must(Open(run.Backend, dir))(t) // the source: the best checkpoint, with averages in place of weights
-	return dir, m
+	m = gomlxtest.Must(Open(run.Backend, run.Dir))(t) // the source: the best checkpoint, averages in place of weights
+	return run.Dir, m
 }
 
 // fine is a recipe for a pretrained model of tiny: 3 steps on a grid of 5×4.
@@ -59,6 +59,12 @@ func resampled(t *testing.T, table []float64, c vit.Config, kind string) []float
 	return gomlxtest.Values(t, tensors.FromValue(rows))
 }
 
+// tuned is a run of fine with some settings.
+func tuned(t *testing.T, from, settings string) Run {
+	recipe := gomlxtest.Must(fine().Set(settings))(t)
+	return Run{Backend: gomlxtest.Backend(), Recipe: recipe, From: from, Train: dataset(30, 3)}
+}
+
 // started returns the model of a run of fine with some settings before its first step, and its log.
 func started(t *testing.T, settings string, run Run) (*classification, string) {
 	t.Helper()
@@ -73,13 +79,9 @@ func started(t *testing.T, settings string, run Run) (*classification, string) {
 
 func TestFrom_LoadsTheBackboneBitForBit(t *testing.T) {
 	gomlxtest.OnGo(t)
-	for name, change := range map[string]func(*Recipe){
-		"weights":  nil,
-		"averages": func(r *Recipe) { r.EMADecay = 0.5 },
-		"no class": func(r *Recipe) { r.Model.Pool = "mean" },
-		"release":  func(r *Recipe) { r.Model.PatchNorm, r.Model.Epsilon = true, 1e-5 },
-	} {
-		from, source := pretrained(t, change)
+	for name, settings := range map[string]string{"weights": "", "averages": "ema_decay=0.5",
+		"no class": "model.pool=mean", "release": "model.patch_norm=true;model.epsilon=1e-5"} {
+		from, source := pretrained(t, settings)
 		want := source.weights(t, "")
 		rows := resampled(t, want[tablePath], source.Recipe.Model, "bilinear")
 		positions := []string{"learned"}
@@ -91,19 +93,15 @@ func TestFrom_LoadsTheBackboneBitForBit(t *testing.T) {
 			got := trainer.model.weights(t, "")
 			wanted := maps.Clone(want)
 			delete(wanted, tablePath)
+			what, replaced := name+", "+position, "positions: "+position+" in place of the checkpoint's learned\n"
 			if position == "learned" || position == "hybrid" {
-				wanted[tablePath] = rows
-				if !strings.Contains(said, "positions: "+position+" 2×3 -> 5×4 (bilinear)\n") {
-					t.Errorf("%s, %s: not said how positions are resampled:\n%s", name, position, said)
-				}
-			} else if !strings.Contains(said, "positions: "+position+" in place of the checkpoint's learned\n") {
-				t.Errorf("%s, %s: not said that positions are replaced:\n%s", name, position, said)
+				wanted[tablePath], replaced = rows, "positions: "+position+" 2×3 -> 5×4 (bilinear)\n"
 			}
-			equal(t, name+", "+position+": lines about positions", strings.Count(said, "positions: "), 1)
+			says(t, what, said, replaced)
+			equal(t, what+": lines about positions", strings.Count(said, "positions: "), 1)
 			maps.DeleteFunc(got, func(path string, _ []float64) bool { // the hybrid's encoding, started from the table
 				return strings.HasPrefix(path, positionPath) && path != tablePath
 			})
-			what := name + ", " + position
 			equal(t, what+": variables before the first step", got, wanted)
 			c, s := trainer.Recipe.Model, source.Recipe.Model
 			c.ImageRows, c.ImageCols, c.Position = s.ImageRows, s.ImageCols, s.Position
@@ -117,7 +115,7 @@ func TestFrom_LoadsTheBackboneBitForBit(t *testing.T) {
 
 func TestFrom_StartsAHybridFromTheTableOfItsGrid(t *testing.T) {
 	gomlxtest.OnGo(t)
-	from, _ := pretrained(t, nil)
+	from, _ := pretrained(t, "")
 	for start, centred := range map[string]bool{"drawn": false, "centred": true, "fitted": true} {
 		trainer, _ := started(t, "model.position=hybrid;wepe_gate=1;wepe_learn_gate=false;wepe_start="+start,
 			Run{From: from})
@@ -141,7 +139,7 @@ func TestFrom_StartsAHybridFromTheTableOfItsGrid(t *testing.T) {
 // encoding that is added to the model's own starts as the identity, and every one of its variables learns.
 func TestRun_StartsAsThePretrainedFunction(t *testing.T) {
 	gomlxtest.OnGo(t)
-	from, source := pretrained(t, func(r *Recipe) { r.EMADecay = 0.5 })
+	from, source := pretrained(t, "ema_decay=0.5")
 	set := dataset(11, 9)
 	want := gomlxtest.Must(source.Evaluate(set))(t)
 	for position, neutral := range map[string]int{ // variables of its two blocks
@@ -176,7 +174,7 @@ func TestRun_StartsAsThePretrainedFunction(t *testing.T) {
 
 func TestFrom_KeepsTheHeadOnlyForTheSameClasses(t *testing.T) {
 	gomlxtest.OnGo(t)
-	from, source := pretrained(t, nil)
+	from, source := pretrained(t, "")
 	head := source.weights(t, "")["head/weights"]
 	others := dataset(30, 3)
 	others.Classes = strings.Fields("a b c d e f other")
@@ -188,26 +186,19 @@ func TestFrom_KeepsTheHeadOnlyForTheSameClasses(t *testing.T) {
 	for name, c := range map[string]struct {
 		set  *data.InMemory
 		zero bool
-		kept bool
+		head []float64 // before the first step
 		said string
 	}{
-		"same":       {set: dataset(30, 3), kept: true},
-		"same, zero": {set: dataset(30, 3), zero: true},
-		"others":     {set: others, said: "head: a new one for 7 classes in place of the checkpoint's for 7 others\n"},
-		"fewer":      {set: fewer, said: "head: a new one for 5 classes in place of the checkpoint's for 7\n"},
-		"zero":       {set: fewer, zero: true, said: "for 5 classes"},
+		"same":       {dataset(30, 3), false, head, ""},
+		"same, zero": {dataset(30, 3), true, make([]float64, 12*7), ""},
+		"others":     {others, false, nil, "head: a new one for 7 classes in place of the checkpoint's for 7 others\n"},
+		"fewer":      {fewer, false, nil, "head: a new one for 5 classes in place of the checkpoint's for 7\n"},
+		"zero":       {fewer, true, make([]float64, 12*5), "for 5 classes"},
 	} {
 		trainer, said := started(t, fmt.Sprintf("head_zeroinit=%v", c.zero), Run{From: from, Train: c.set})
-		got, there := trainer.model.weights(t, "")["head/weights"]
-		if there != (c.kept || c.zero) || c.kept && !slices.Equal(got, head) {
-			t.Errorf("%s: head there: %v; the source's: %v", name, there, slices.Equal(got, head))
-		}
-		if c.zero && slices.ContainsFunc(got, func(v float64) bool { return v != 0 }) {
-			t.Errorf("%s: the head does not start at zero", name)
-		}
-		if !strings.Contains(said, c.said) || strings.Contains(said, "head:") != (c.said != "") {
-			t.Errorf("%s: said\n%swant %q", name, said, c.said)
-		}
+		equal(t, name, trainer.model.weights(t, "")["head/weights"], c.head)
+		says(t, name, said, c.said)
+		equal(t, name+": it says something of the head", strings.Contains(said, "head:"), c.said != "")
 		advanced(t, trainer, 1)
 		equal(t, name+": numbers of the head", len(trainer.model.weights(t, "")["head/weights"]), 12*len(c.set.Classes))
 	}
@@ -216,51 +207,37 @@ func TestFrom_KeepsTheHeadOnlyForTheSameClasses(t *testing.T) {
 // The files of Google and many of timm have no names; transformers writes LABEL_0, LABEL_1, … for unknown ones.
 func TestFrom_KeepsAHeadOfUnnamedClassesWithALine(t *testing.T) {
 	gomlxtest.OnGo(t)
-	_, source := pretrained(t, nil)
+	_, source := pretrained(t, "")
 	head := source.weights(t, "")["head/weights"]
-	unnamed := make([]string, 7)
-	for i := range unnamed {
-		unnamed[i] = fmt.Sprintf("LABEL_%d", i)
-	}
+	unnamed := strings.Fields("LABEL_0 LABEL_1 LABEL_2 LABEL_3 LABEL_4 LABEL_5 LABEL_6")
 	for format, labels := range map[string][]string{"hf": unnamed, "timm": {}} {
 		dir := filepath.Join(t.TempDir(), format)
 		gomlxtest.Must(source.Export(dir, checkpoints.ExportOptions{Format: format, Labels: labels}))(t)
-		trainer, said := started(t, "", Run{From: dir, Train: dataset(30, 3)})
-		if !slices.Equal(trainer.model.weights(t, "")["head/weights"], head) ||
-			!strings.Contains(said, "head: the checkpoint's; its files do not name its 7 classes") {
-			t.Errorf("%s: said\n%s", format, said)
-		}
-		_, said = started(t, "head_zeroinit=true", Run{From: dir, Train: dataset(30, 3)})
-		if strings.Contains(said, "head:") {
-			t.Errorf("%s: with a head of zeros said\n%s", format, said)
-		}
-		if notes := gomlxtest.Must(Open(gomlxtest.Backend(), dir))(t).Source.Notes; slices.ContainsFunc(notes,
-			func(line string) bool { return strings.HasPrefix(line, "head:") }) {
-			t.Errorf("%s: opened with %q", format, notes)
+		trainer, said := started(t, "", Run{From: dir})
+		equal(t, format, trainer.model.weights(t, "")["head/weights"], head)
+		says(t, format, said, "head: the checkpoint's; its files do not name its 7 classes")
+		_, said = started(t, "head_zeroinit=true", Run{From: dir})
+		notes := gomlxtest.Must(Open(gomlxtest.Backend(), dir))(t).Source.Notes
+		if strings.Contains(said+"\n"+strings.Join(notes, "\n"), "head:") {
+			t.Errorf("%s: with a head of zeros said\n%s, opened with %q", format, said, notes)
 		}
 	}
 }
 
 func TestFrom_KeepsPositionsWithTheirHyperparameters(t *testing.T) {
 	gomlxtest.OnGo(t)
-	from, source := pretrained(t, func(r *Recipe) {
-		r.Model.Position, r.Params = "wepe", map[string]any{"wepe_mode": "release"}
-	})
+	from, source := pretrained(t, "model.position=wepe;wepe_mode=release")
 	trainer, said := started(t, "model.position=wepe", Run{From: from})
 	equal(t, "variables of wepe, continued as wepe", trainer.model.weights(t, ""), source.weights(t, ""))
-	if trainer.Recipe.Params["wepe_mode"] != "release" || !strings.Contains(said, "positions: the checkpoint's wepe\n") {
-		t.Errorf("params %v, said\n%s", trainer.Recipe.Params, said)
-	}
-	if _, said := started(t, "model.position=sincos2d", Run{From: from}); !strings.Contains(said,
-		"positions: sincos2d in place of the checkpoint's wepe\n") {
-		t.Errorf("of other positions said\n%s", said)
-	}
-	recipe := gomlxtest.Must(fine().Set("model.position=wepe;wepe_mode=paper"))(t)
-	other := Run{Backend: gomlxtest.Backend(), Recipe: recipe, From: from, Train: dataset(30, 3)}
-	refused(t, "another mode than the variables'", errorOf(other.prepared()),
+	equal(t, "mode", trainer.Recipe.Params["wepe_mode"], any("release"))
+	says(t, "the same positions", said, "positions: the checkpoint's wepe\n")
+	_, said = started(t, "model.position=sincos2d", Run{From: from})
+	says(t, "other positions", said, "positions: sincos2d in place of the checkpoint's wepe\n")
+	paper := tuned(t, from, "model.position=wepe;wepe_mode=paper")
+	refused(t, "another mode than the variables'", errorOf(paper.prepared()),
 		"wepe_mode is paper, but release in checkpoint "+from)
 
-	from, source = pretrained(t, func(r *Recipe) { r.Model.Position = "hybrid" })
+	from, source = pretrained(t, "model.position=hybrid")
 	trainer, _ = started(t, "model.position=hybrid;wepe_start=centred", Run{From: from}) // changed its table
 	got, want := trainer.model.weights(t, ""), source.weights(t, "")
 	delete(got, "position/embedding") // resampled
@@ -270,16 +247,15 @@ func TestFrom_KeepsPositionsWithTheirHyperparameters(t *testing.T) {
 
 func TestResume_NeedsNoSourceAndRefusesAnother(t *testing.T) {
 	gomlxtest.OnGo(t)
-	from, _ := pretrained(t, nil)
-	recipe := fine()
-	recipe.Steps, recipe.WarmupSteps, recipe.Model.Position = 6, 3, "hybrid"
-	run := Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: dataset(30, 3), From: from, Dir: t.TempDir()}
+	from, _ := pretrained(t, "")
+	run := tuned(t, from, "steps=6;warmup_steps=3;model.position=hybrid")
+	run.Dir = t.TempDir()
 	want := finished(t, run)
 
 	run.Dir = t.TempDir()
 	stopped(t, run, 2)
 	for scratch, change := range map[bool]func(*Run){
-		false: func(r *Run) { r.From, _ = pretrained(t, func(r *Recipe) { r.LearningRate = 0.02 }) },
+		false: func(r *Run) { r.From, _ = pretrained(t, "learning_rate=0.02") },
 		true: func(r *Run) {
 			r.From, r.Recipe.Model = "", vit.Config{PatchSize: 2, Width: 12, Depth: 2, Heads: 3, MLPDim: 20}
 		},
@@ -293,7 +269,7 @@ func TestResume_NeedsNoSourceAndRefusesAnother(t *testing.T) {
 		}
 	}
 	gomlxtest.NoError(t, os.RemoveAll(from))
-	run.From, _ = pretrained(t, func(r *Recipe) { r.LearningRate = 0.02 }) // as if trained on since
+	run.From, _ = pretrained(t, "learning_rate=0.02") // as if trained on since
 	run.Extend = true
 	endsAs(t, "resumed without its source", run, want)
 	m := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
@@ -302,9 +278,8 @@ func TestResume_NeedsNoSourceAndRefusesAnother(t *testing.T) {
 
 func TestRow_NamesTheSourceOfTheWeights(t *testing.T) {
 	gomlxtest.OnGo(t)
-	from, _ := pretrained(t, nil)
-	run := Run{Backend: gomlxtest.Backend(), Recipe: fine(), From: from, Train: dataset(30, 3)}
-	_, row := done(t, run)
+	from, _ := pretrained(t, "")
+	_, row := done(t, tuned(t, from, ""))
 	var settings struct {
 		Recipe
 		From *initialModel
@@ -316,16 +291,14 @@ func TestRow_NamesTheSourceOfTheWeights(t *testing.T) {
 		t.Errorf("the row says %s", row.Settings)
 	}
 	// 27 of 30 images train, in batches of 6: 4 steps are an epoch.
-	if row.Steps != 3 || row.Epochs != 0.75 {
-		t.Errorf("%d steps, %g epochs, want 3 and 0.75", row.Steps, row.Epochs)
-	}
+	equal(t, "steps", row.Steps, 3)
+	equal(t, "epochs", row.Epochs, 0.75)
 }
 
 func TestFrom_RefusesASourceThatLacksPartOfTheBackbone(t *testing.T) {
 	gomlxtest.OnGo(t)
-	from, _ := pretrained(t, nil)
-	run := Run{Backend: gomlxtest.Backend(), Recipe: fine(), From: from, Train: dataset(30, 3)}
-	run = gomlxtest.Must(run.prepared())(t)
+	from, _ := pretrained(t, "")
+	run := gomlxtest.Must(tuned(t, from, "").prepared())(t)
 	delete(run.source.imported.Variables, "norm/gain")
 	trainer := gomlxtest.Must(run.begin())(t)
 	defer trainer.close()
@@ -348,7 +321,7 @@ func within(a, b []byte, tol float64) bool {
 // A run with learned positions and one with a closed gate, from the same model, are equal.
 func TestGate_ClosedIsTheLearnedRunBitForBit(t *testing.T) {
 	onTheSameBits(t)
-	from, _ := pretrained(t, nil)
+	from, _ := pretrained(t, "")
 	const dropout = ";model.dropout=0.1;model.attention_dropout=0.2;model.drop_path=0.3"
 	for name, settings := range map[string]string{
 		// The gate is in the graph and trainable, without a gradient. Dropout would change its encoding's draws.
@@ -384,9 +357,252 @@ func TestGate_ClosedIsTheLearnedRunBitForBit(t *testing.T) {
 				t.Error("nothing was compared")
 			}
 			gate := binary.LittleEndian.Uint32(after["hybrid"]["/vit/position/gate_raw"])
-			if raw := math.Float32frombits(gate); raw != -100 {
-				t.Errorf("the gate's raw value moved to %g", raw)
+			equal(t, "the gate's raw value", math.Float32frombits(gate), -100)
+		})
+	}
+}
+
+var squareGrid = checkpoints.Hints{AssumeSquare: true} // for Google's files, which do not contain the grid
+
+// Models of every supported class of transformers and timm. Each is trained with its own encoding and, if it has a
+// table, with WePE blended in by the gate: block, head and gate change. Package checkpoints exports them.
+func TestFrom_EveryFamilyIsFineTunedAndBlended(t *testing.T) {
+	models := map[string]string{"jax": filepath.Join(fixtures.Dir(t, "jax_vit_npz"), "model.npz")}
+	for _, set := range []string{"hf_vit", "dinov2_tiny", "dinov2_reg_tiny", "dinov3_vit_tiny", "dinov3_vit_tiny_swiglu"} {
+		models[set] = fixtures.Dir(t, set)
+	}
+	families := fixtures.Dir(t, "families")
+	for _, entry := range gomlxtest.Must(os.ReadDir(families))(t) {
+		models[entry.Name()] = filepath.Join(families, entry.Name())
+	}
+	for i, name := range slices.Sorted(maps.Keys(models)) {
+		if gomlxtest.OnXLA() && i%12 != 0 {
+			continue // each compiles for ten seconds
+		}
+		t.Run(name, func(t *testing.T) {
+			path, options := models[name], checkpoints.ImportOptions{Hints: squareGrid}
+			options.Classes = 7
+			imported := gomlxtest.Must(checkpoints.Import(path, options))(t)
+			own := imported.Config.Position
+			positions := []string{own}
+			if strings.HasPrefix(own, "learned") {
+				positions = append(positions, strings.Replace(own, "learned", "hybrid", 1))
+			}
+			for _, position := range positions {
+				fineTuned(t, path, imported, position)
 			}
 		})
+	}
+}
+
+func fineTuned(t *testing.T, path string, imported *checkpoints.Imported, position string) {
+	t.Helper()
+	c := imported.Config
+	trainer, _ := started(t, fmt.Sprintf("model.position=%s;augment.size=[%d,%d]", position, c.ImageRows, c.ImageCols),
+		Run{From: path, Import: squareGrid})
+	before := trainer.model.weights(t, "")
+	for variable, value := range imported.Variables {
+		if !strings.HasPrefix(variable, headPath) && !strings.HasPrefix(variable, positionPath) &&
+			!slices.Equal(before[variable], gomlxtest.Values(t, value)) {
+			t.Errorf("%s: %s is not that of the file", position, variable)
+		}
+	}
+	if a := trainer.Recipe.Augment; imported.Mean != nil {
+		equal(t, position, [][]float64{a.Mean[:], a.Std[:]}, [][]float64{imported.Mean, imported.Std})
+	}
+	equal(t, position, trainer.Recipe.Model.Epsilon, c.Epsilon)
+	advanced(t, trainer, trainer.Steps)
+	after := trainer.model.weights(t, "")
+	watched := []string{"head/biases", "patch/weights", "block_00/mlp/output/weights"}
+	if position != c.Position {
+		watched = append(watched, "position/gate_raw")
+	}
+	for _, variable := range watched {
+		if n := len(after[variable]); n == 0 || slices.Equal(before[variable], after[variable]) {
+			t.Errorf("%s: %s is %d numbers, the same after %d steps", position, variable, n, trainer.Steps)
+		}
+	}
+}
+
+func pooledAndLogits(t *testing.T, store *model.Store, c vit.Config, images any) [][]float64 {
+	return gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
+		trace := c.Trace(s.Store().Scope("/"+modelScope), in[0], false)
+		return []*Node{trace.Pooled, trace.Logits}
+	}, images)
+}
+
+func TestDHVT_Learns(t *testing.T) {
+	gomlxtest.OnGo(t)
+	recipe := tiny()
+	recipe.Architecture, recipe.Epochs, recipe.EvalEveryEpochs, recipe.Model.Depth = DHVT, 6, 6, 1
+	for _, recipe.Model.Position = range gomlxtest.InTurn(1, "none", "wepe") {
+		m, row := done(t, Run{Backend: gomlxtest.Backend(), Recipe: recipe, Train: dataset(90, 1), Test: dataset(70, 2)})
+		if loss, chance := float64(row.Test.Loss), math.Log(7); !(loss < chance/2) {
+			t.Errorf("%s: the test loss is %.3f where chance is %.3f", row.Encoding, loss, chance)
+		}
+		if row.Encoding != recipe.Model.Position || m.store.GetVariable("/vit/block_00/mlp/depthwise/norm/variance") == nil {
+			t.Errorf("%s: the model is no DHVT", row.Encoding)
+		}
+	}
+}
+
+func TestDHVT_RefusesWhatIsOfAViT(t *testing.T) {
+	gomlxtest.OnGo(t)
+	recipe := gomlxtest.Must(tiny().Set("architecture=dhvt;model.position=none"))(t)
+	run := saved(t, recipe, 47)
+	stopped(t, run, 1)
+	m := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
+	_, exported := m.Export(filepath.Join(t.TempDir(), "model"), checkpoints.ExportOptions{})
+	for _, err := range []error{exported, m.Activations(run.Train, 1, nil, nil)} {
+		refused(t, "a DHVT", err, "architecture dhvt")
+	}
+	start := run
+	start.From, start.Dir, start.Recipe.Architecture = run.Dir, "", ""
+	refused(t, "a run that starts from it", start.fails(t), "no ViT but a dhvt")
+	run.Recipe.Architecture = ""
+	equal(t, "another architecture", otherRun(run.fails(t)), "architecture")
+	last := filepath.Join(run.Dir, checkpoints.LastDir)
+	info := gomlxtest.Must(checkpoints.Inspect(last, checkpoints.ImportOptions{}))(t)
+	if info.Refused == "" || info.Config.Width != 12 {
+		t.Errorf("Inspect says %q and width %d", info.Refused, info.Config.Width)
+	}
+}
+
+func TestLoRA_TrainsAsPEFT(t *testing.T) { fixtures.Each(t, testLoRATrainsAsPEFT) }
+
+// The fixture has float64 values of peft: rounding of float32 in five steps is below 1e-5.
+func testLoRATrainsAsPEFT(t *testing.T) {
+	const set, tol = "lora", 1e-5
+	var meta struct {
+		Rank, Steps, Classes int
+		LearningRate         float64 `json:"learning_rate"`
+		Momentum             float64
+	}
+	fixtures.JSON(t, set, "meta.json", &meta)
+	want := fixtures.Tensors(t, set, "tensors.safetensors")
+	images := want["levels"]
+	shown := &data.InMemory{Info: data.Info{Name: "levels", Height: images.Shape[1], Width: images.Shape[2], Channels: 3}}
+	for class := range meta.Classes {
+		shown.Classes = append(shown.Classes, fmt.Sprint("class ", class))
+	}
+	for _, level := range images.Data {
+		shown.Pixels = append(shown.Pixels, uint8(level))
+	}
+	for _, label := range want["labels"].Data {
+		shown.Labels = append(shown.Labels, int32(label))
+	}
+	half := [3]float64{0.5, 0.5, 0.5}
+	run := Run{Backend: gomlxtest.Backend(), Train: shown, From: fixtures.Dir(t, set), Dir: t.TempDir(), Recipe: Recipe{
+		Name: "adapters", LoRA: meta.Rank, LoRAMLP: true, Epochs: meta.Steps, BatchSize: shown.Len(), ValFraction: -1,
+		LearningRate: meta.LearningRate, Optimizer: engine.Optimizer{Name: "sgd", Momentum: meta.Momentum},
+		Augment: data.Augment{Mean: half, Std: half},
+	}}
+	c := begun(t, run)
+	for name, x := range want {
+		if path, ok := strings.CutPrefix(name, "first/"); ok {
+			v := c.model.store.GetVariable("/lora/vit/" + path)
+			gomlxtest.NoError(t, v.SetValue(tensors.FromFlatDataAndDimensions(x.Float32(), x.Shape...)))
+		}
+	}
+	backbone := c.model.weights(t, "")
+	advanced(t, c, meta.Steps)
+	factors := c.model.weights(t, weight.LowRankRoot)
+	wanted := 0
+	for name, x := range want {
+		if path, ok := strings.CutPrefix(name, "last/"); ok {
+			gomlxtest.NearAbs(t, path, factors[path], x.Data, tol)
+			wanted++
+		}
+	}
+	equal(t, "factors", len(factors), wanted)
+	for path, now := range c.model.weights(t, "") {
+		if strings.HasPrefix(path, headPath) == slices.Equal(now, backbone[path]) {
+			t.Errorf("%s trains, or the head does not", path)
+		}
+	}
+	shape := want["logits"].Shape
+	logits := func(m *Model) [][]float32 { return gomlxtest.Must(m.logitsOf(shown))(t) }
+	near := func(what string, got [][]float32) {
+		for i, row := range got {
+			gomlxtest.NearAbs(t, what, row, want["logits"].Data[i*shape[1]:(i+1)*shape[1]], tol)
+		}
+	}
+	eval, augment := c.model.eval, c.model.evalAugment() // then with separate adapters, as in a training step
+	c.model.eval = gomlxtest.Must(model.NewExec(run.Backend, c.model.store, func(s *model.Scope, in []*Node) []*Node {
+		s.Store().SetTraining(in[0].Graph(), true)
+		plan := in[1 : 1+data.PlanLen]
+		return []*Node{c.model.logits(s.In(modelScope), augment.Images(in[0], plan), plan)}
+	}))(t)
+	near("while it trains", logits(c.model))
+	c.model.eval = eval
+	gomlxtest.Must(c.choose())(t)
+	near("after the run", logits(c.model))
+	dir := filepath.Join(t.TempDir(), "exported")
+	gomlxtest.Must(c.model.Export(dir, checkpoints.ExportOptions{}))(t)
+	near("exported", logits(gomlxtest.Must(Open(run.Backend, dir))(t)))
+}
+
+func TestLoRA_ResumesOpensAndStartsOthersWithItsSum(t *testing.T) {
+	gomlxtest.OnGo(t)
+	from, _ := pretrained(t, "")
+	for _, ema := range []string{"0", "0.5"} {
+		recipe := gomlxtest.Must(tiny().Set("lora=2;grad_accum_steps=2;ema_decay=" + ema))(t)
+		run := saved(t, recipe, 47)
+		run.Test, run.From = dataset(9, 2), from
+		want := finished(t, run)
+		run.Dir = t.TempDir()
+		stopped(t, run, 8)
+		endsAs(t, "resumed, ema "+ema, run, want)
+		opened := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
+		equal(t, "opened, ema "+ema, gomlxtest.Must(opened.Evaluate(run.Test))(t), want.rows.Results[0].Test)
+		next := run
+		next.From, next.Dir = run.Dir, ""
+		next.Recipe.LoRA = 0
+		started := begun(t, next).model.weights(t, "")
+		equal(t, "a run that starts from it, ema "+ema, started, opened.weights(t, ""))
+	}
+}
+
+func TestLoRA_AdaptsTheAttentionAlone(t *testing.T) {
+	gomlxtest.OnGo(t)
+	run := tinyRun(t, "lora=1", 30)
+	run.From, _ = pretrained(t, "")
+	factors := begun(t, run).model.weights(t, weight.LowRankRoot)
+	equal(t, "factors of rank 1, of four matrices in two blocks", len(factors), 2*4*2)
+}
+
+// Adapters that GoMLX's trainer trained are in the exported files; the matrices themselves have kept their values.
+func TestExport_MergesAdaptersThatGoMLXTrained(t *testing.T) {
+	b, store := gomlxtest.Backend(), model.NewStore()
+	from, source := pretrained(t, "")
+	scope := store.Scope("/" + modelScope)
+	m := gomlxtest.Must(checkpoints.Load(b, scope, from, checkpoints.Options{LoRA: 2, LoRAMLP: true}))(t)
+	images := dataset(31, 5)
+	augment := source.evalAugment()
+	trainer := train.NewTrainer(b, store, m.ModelFn(data.BatchImages), loss.SparseCategoricalCrossEntropyLogits,
+		&engine.Optimizer{Schedule: engine.Schedule{Peak: 0.05}}, nil, nil)
+	for batch, err := range data.Batches(images, 6, augment, 1).Iter() {
+		gomlxtest.NoError(t, err)
+		gomlxtest.Must(trainer.TrainStep(batch))(t)
+		if trainer.GlobalStep() == 4 {
+			break
+		}
+	}
+	input := checkpoints.Noise(m.Config, 3, 7)
+	logits := func() []float64 { return pooledAndLogits(t, store, m.Config, input)[1] }
+	adapted := logits()
+	matrix := store.GetVariable("/vit/block_01/mlp/hidden/weights")
+	kept := source.weights(t, "")["block_01/mlp/hidden/weights"]
+	equal(t, "a matrix with an adapter", gomlxtest.Values(t, matrix.MustValue()), kept)
+	dir := filepath.Join(t.TempDir(), "out")
+	gomlxtest.Must(m.Export(dir, b, checkpoints.ExportOptions{Format: "native"}))(t)
+	back, again := gomlxtest.Must(checkpoints.Import(dir, checkpoints.ImportOptions{}))(t), model.NewStore()
+	gomlxtest.NoError(t, back.Load(again.Scope("/"+modelScope)))
+	exported := pooledAndLogits(t, again, back.Config, input)[1]
+	gomlxtest.NearAbs(t, "exported", exported, adapted, 1e-5)
+	gomlxtest.NearAbs(t, "after the export", logits(), adapted, 1e-5)
+	if plain := pooledAndLogits(t, source.store, m.Config, input)[1]; slices.EqualFunc(plain, adapted,
+		func(a, b float64) bool { return math.Abs(a-b) < 1e-3 }) {
+		t.Error("the adapters changed nothing")
 	}
 }

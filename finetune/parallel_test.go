@@ -3,6 +3,8 @@
 package finetune
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,15 +12,19 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/janpfeifer/must"
 
 	"github.com/wepe-go/wepe/backend"
+	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/finetune/internal/parallel"
@@ -37,11 +43,10 @@ type several struct {
 
 // asked is a request of a program.
 type asked struct {
-	meshes  []compute.Mesh
-	names   []string // of the parameters
-	specs   []*compute.ShardingSpec
-	outputs []*compute.ShardingSpec
-	given   []shapes.Shape // to the second device, at the last call
+	meshes []compute.Mesh
+	names  []string // of the parameters
+	specs  []*compute.ShardingSpec
+	given  []shapes.Shape // to the second device, at the last call
 }
 
 func (b *several) NumDevices() int                            { return b.n }
@@ -68,18 +73,7 @@ type buffer struct {
 func (b buffer) Backend() compute.Backend              { return b.backend }
 func (b buffer) DeviceNum() (compute.DeviceNum, error) { return b.device, nil }
 func (b buffer) CopyToDevice(device compute.DeviceNum) (compute.Buffer, error) {
-	shape, flat, err := b.content()
-	if err != nil {
-		return nil, err
-	}
-	return b.backend.BufferFromFlatData(device, flat, shape)
-}
-
-func (b buffer) content() (shape shapes.Shape, flat any, err error) {
-	if shape, err = b.Shape(); err == nil {
-		flat, err = b.Data()
-	}
-	return shape, flat, err
+	return b.backend.BufferFromFlatData(device, must.M1(b.Data()), must.M1(b.Shape()))
 }
 
 type builder struct {
@@ -116,8 +110,7 @@ func (f *function) Parameter(name string, shape shapes.Shape, spec *compute.Shar
 	return f.Function.Parameter(name, shape, nil)
 }
 
-func (f *function) Return(outputs []compute.Value, specs []*compute.ShardingSpec) error {
-	f.asked.outputs = specs
+func (f *function) Return(outputs []compute.Value, _ []*compute.ShardingSpec) error {
 	return f.Function.Return(outputs, nil)
 }
 
@@ -147,14 +140,10 @@ func (e *executable) Execute(inputs []compute.Buffer, _ []bool, _ compute.Device
 			if b.device != compute.DeviceNum(d) {
 				return nil, fmt.Errorf("%s of device %d is on device %d", e.names[i], d, b.device)
 			}
-			s, flat, err := b.content()
-			if err != nil {
-				return nil, err
+			if shape = must.M1(b.Shape()); d == 1 {
+				e.given = append(e.given, shape)
 			}
-			if shape = s; d == 1 {
-				e.given = append(e.given, s)
-			}
-			flats = append(flats, reflect.ValueOf(flat))
+			flats = append(flats, reflect.ValueOf(must.M1(b.Data())))
 		}
 		all := flats[0]
 		if divides(e.specs[i]) {
@@ -169,26 +158,16 @@ func (e *executable) Execute(inputs []compute.Buffer, _ []bool, _ compute.Device
 				return nil, fmt.Errorf("%s of device %d is not that of device 0", e.names[i], d+1)
 			}
 		}
-		var err error
-		if whole[i], err = e.backend.Backend.BufferFromFlatData(0, all.Interface(), shape); err != nil {
-			return nil, err
-		}
+		whole[i] = must.M1(e.backend.Backend.BufferFromFlatData(0, all.Interface(), shape))
 	}
 	results, err := e.Executable.Execute(whole, nil, 0)
-	if err != nil {
-		return nil, err
-	}
 	var outputs []compute.Buffer
 	for d := range devices {
 		for _, r := range results {
-			copied, err := buffer{r, e.backend, 0}.CopyToDevice(compute.DeviceNum(d))
-			if err != nil {
-				return nil, err
-			}
-			outputs = append(outputs, copied)
+			outputs = append(outputs, must.M1(buffer{r, e.backend, 0}.CopyToDevice(compute.DeviceNum(d))))
 		}
 	}
-	return outputs, nil
+	return outputs, err
 }
 
 // divides reports whether a specification splits the first axis, and nothing else.
@@ -252,28 +231,25 @@ func TestDevices_CallFreesItsInputsButNotThePixels(t *testing.T) {
 }
 
 func TestNewDevices_DivideABatch(t *testing.T) {
-	for _, c := range []struct {
-		name      string
+	for name, c := range map[string]struct {
 		exist, n  int
 		batch     int // in two micro-batches
 		kind      string
 		want      int
 		complains []string
 	}{
-		{name: "one is one", exist: 1, batch: 2, want: 1},
-		{name: "all by default", exist: 5, batch: 20, want: 5, kind: "NVIDIA"},
-		{name: "or as many as share a batch", exist: 8, batch: 20, want: 5, kind: "NVIDIA"},
-		{name: "some", exist: 5, n: 3, batch: 6, want: 3, kind: "NVIDIA"},
-		{name: "a processor is one", exist: 4, batch: 8, want: 1, kind: "TFRT_CPU_0"},
-		{name: "or what is asked for", exist: 4, n: 4, batch: 8, want: 4, kind: "TFRT_CPU_0"},
-		{name: "indivisible", exist: 3, n: 2, batch: 6, complains: []string{"2 devices", "batch_size"}},
-		{name: "more than exist", exist: 3, n: 4, batch: 8, complains: []string{"4 devices"}},
-		{name: "none", exist: 3, n: -1, batch: 6, complains: []string{"-1 devices"}},
+		"one is one": {1, 0, 2, "", 1, nil}, "all by default": {5, 0, 20, "NVIDIA", 5, nil},
+		"or as many as share a batch": {8, 0, 20, "NVIDIA", 5, nil}, "some": {5, 3, 6, "NVIDIA", 3, nil},
+		"a processor is one": {4, 0, 8, "TFRT_CPU_0", 1, nil}, "or what is asked for": {4, 4, 8, "TFRT_CPU_0", 4, nil},
+		"indivisible":     {3, 2, 6, "", 0, []string{"2 devices", "batch_size"}},
+		"more than exist": {3, 4, 8, "", 0, []string{"4 devices"}}, "none": {3, -1, 6, "", 0, []string{"-1 devices"}},
 	} {
 		d, err := parallel.NewDevices(&several{Backend: gomlxtest.Backend(), n: c.exist, kind: c.kind}, c.n, c.batch/2)
-		refused(t, c.name, err, c.complains...)
-		if c.complains == nil && (err != nil || d.Count() != c.want) {
-			t.Errorf("%s: %d devices, %v, want %d", c.name, d.Count(), err, c.want)
+		if c.complains != nil {
+			refused(t, name, err, c.complains...)
+		} else {
+			gomlxtest.NoError(t, err)
+			equal(t, name, d.Count(), c.want)
 		}
 	}
 }
@@ -334,5 +310,220 @@ func TestEvalBatch_FitsTheCachesOfAProcessor(t *testing.T) {
 		r, _ := Recipe{Model: config, EvalBatchSize: 100}.Resolve()
 		m := &Model{Recipe: r, backend: c.backend}
 		equal(t, fmt.Sprintf("%s at %d on %+v", c.variant, c.side, c.backend), m.EvalBatch(), c.want)
+	}
+}
+
+// table connects members of a group in one process.
+type table struct {
+	sync.Mutex
+	n, count int // of the members, and of those that have given something in this round
+	*round
+}
+
+// round is one exchange.
+type round struct {
+	given []any // by rank
+	done  chan struct{}
+}
+
+func (t *table) begin() { t.count, t.round = 0, &round{make([]any, t.n), make(chan struct{})} }
+
+type member struct {
+	rank int
+	*table
+}
+
+func (m member) Rank() int { return m.rank }
+func (m member) Size() int { return m.n }
+
+// exchange returns what all members give, by rank.
+func (m member) exchange(given any) []any {
+	m.Lock()
+	now := m.round
+	now.given[m.rank] = given
+	if m.count++; m.count == m.n {
+		m.begin()
+		close(now.done)
+	}
+	m.Unlock()
+	<-now.done
+	return now.given
+}
+
+func (m member) Gather(message []byte) (all [][]byte, err error) {
+	for _, other := range m.exchange(bytes.Clone(message)) {
+		all = append(all, other.([]byte))
+	}
+	return all, nil
+}
+
+// SumFloat32 adds in the order of ranks.
+func (m member) SumFloat32(values []float32) error {
+	for rank, other := range m.exchange(slices.Clone(values)) {
+		if other := other.([]float32); len(other) != len(values) {
+			panic(fmt.Sprintf("members give %d and %d values", len(values), len(other)))
+		} else if rank == 0 {
+			copy(values, other)
+		} else {
+			for i, v := range other {
+				values[i] += v
+			}
+		}
+	}
+	return nil
+}
+
+// together runs n processes concurrently, and returns their errors by rank.
+func together(n int, do func(engine.Group) error) []error {
+	t := &table{n: n}
+	t.begin()
+	errs := make([]error, n)
+	var wait sync.WaitGroup
+	for rank := range n {
+		wait.Go(func() { errs[rank] = do(member{rank, t}) })
+	}
+	wait.Wait()
+	return errs
+}
+
+// Three epochs with all random and stateful features: the processes of a group write the same checkpoint and rows as
+// one process with the same micro-batches, bit for bit.
+func TestGroup_TrainsTheWeightsOfOneProcessWithAsManyParts(t *testing.T) {
+	gomlxtest.OnGo(t)
+	for _, n := range gomlxtest.InTurn(0, 2, 3) {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			run := saved(t, everything(), 31)
+			run.Test, run.Recipe.GradAccumSteps = dataset(11, 2), n
+			want := finished(t, run)
+			run.Dir = t.TempDir()
+			run.Recipe.GradAccumSteps = 0 // the default, one per process
+			errs := together(n, func(g engine.Group) error {
+				run := run
+				run.Group = g
+				m, _, err := run.Do(t.Context())
+				if err != nil {
+					return err
+				}
+				defer m.Finalize()
+				if g.Rank() == 0 { // after the run a model is on its own
+					_, err = m.Evaluate(run.Train)
+				}
+				return err
+			})
+			gomlxtest.NoError(t, errors.Join(errs...))
+			run.Recipe.GradAccumSteps = n
+			endsAs(t, "one process that finds from the group's files that the run is finished", run, want)
+		})
+	}
+}
+
+// late returns from each exchange when the other process waits in the next one, or has ended.
+type late struct {
+	member
+	ended <-chan struct{} // the other
+}
+
+func (l late) SumFloat32(values []float32) error {
+	err := l.member.SumFloat32(values)
+	for waiting := false; !waiting; {
+		select {
+		case <-l.ended:
+			return err
+		case <-time.After(time.Millisecond):
+			l.Lock()
+			waiting = l.count > 0
+			l.Unlock()
+		}
+	}
+	return err
+}
+
+// The only evaluation is after the last step: a process that does not wait for the first finds no best weights.
+func TestGroup_AllProcessesEndWithTheWeightsOfTheFirst(t *testing.T) {
+	gomlxtest.OnGo(t)
+	run := tinyRun(t, "grad_accum_steps=2;epochs=0;warmup_epochs=0;steps=3;eval_every_steps=3", 31)
+	run.Dir, run.Validation = t.TempDir(), dataset(13, 3)
+	ended := make(chan struct{})
+	errs := together(2, func(g engine.Group) error {
+		run := run
+		if run.Group = g; g.Rank() == 0 {
+			run.Group = late{g.(member), ended}
+		} else {
+			defer close(ended)
+		}
+		m, _, err := run.Do(t.Context())
+		if err != nil {
+			return err
+		}
+		defer m.Finalize()
+		equal(t, fmt.Sprintf("process %d ends with the weights", g.Rank()), m.Source.Weights.Name, checkpoints.BestDir)
+		return nil
+	})
+	gomlxtest.NoError(t, errors.Join(errs...))
+}
+
+func TestGroup_ASignalToOneEndsAllAndOneResumes(t *testing.T) {
+	gomlxtest.OnGo(t)
+	run := saved(t, everything(), 31)
+	run.Recipe.GradAccumSteps = 3
+	want := finished(t, run)
+	run.Dir = t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	errs := together(3, func(g engine.Group) error {
+		run, ctx := run, ctx
+		if run.Group = g; g.Rank() != 0 {
+			ctx = t.Context() // only the first gets the signal
+		}
+		run.Progress = func(p engine.Progress) { // of the first process
+			if p.Step == 7 {
+				cancel()
+			}
+		}
+		_, _, err := run.Do(ctx)
+		return err
+	})
+	for rank, err := range errs {
+		if !errors.Is(err, engine.ErrInterrupted) || err.Error() != "interrupted at step 7 of 12" {
+			t.Errorf("process %d: %v", rank, err)
+		}
+	}
+	equal(t, "saved at step", latest(t, run.Dir, checkpoints.LastDir).Step, 7)
+	endsAs(t, "one process that goes on with a group's run", run, want)
+}
+
+func TestGroup_RefusesWhatItCannotShare(t *testing.T) {
+	begun := tinyRun(t, "grad_accum_steps=2", 31)
+	begun.Dir = t.TempDir()
+	stopped(t, begun, 5)
+	dhvt := tiny()
+	dhvt.Architecture = DHVT
+	for _, c := range []struct {
+		name   string
+		n      int
+		change func(run *Run, rank int)
+		words  []string
+	}{
+		{"parts", 2, func(run *Run, _ int) { run.Recipe.GradAccumSteps = 3 },
+			[]string{"2 processes", "3 micro-batches", "multiple of 2"}},
+		{"batch", 5, func(*Run, int) {}, []string{"grad_accum_steps is 5", "divisor of batch_size"}},
+		{"batch normalization", 2, func(run *Run, _ int) { run.Recipe = dhvt }, []string{"running statistics"}},
+		{"seeds", 3, func(run *Run, rank int) { run.Seed = int64(rank / 2) }, []string{"process 2 has another run"}},
+		{"images", 3, func(run *Run, rank int) { run.Train = dataset(31, uint64(min(rank, 1))) },
+			[]string{"process 1 has another run"}},
+		{"directories", 2, func(run *Run, rank int) {
+			if run.Recipe.GradAccumSteps, run.Dir = 2, begun.Dir; rank == 1 {
+				run.Dir = t.TempDir()
+			}
+		}, []string{"process 1 begins at step 0, process 0 at step 5"}},
+	} {
+		for rank, err := range together(c.n, func(g engine.Group) error {
+			run := tinyRun(t, "", 31)
+			c.change(&run, g.Rank())
+			run.Group = g
+			return run.fails(t)
+		}) {
+			refused(t, fmt.Sprintf("%s, process %d", c.name, rank), err, c.words...)
+		}
 	}
 }
