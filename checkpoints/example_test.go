@@ -4,60 +4,45 @@ package checkpoints_test
 
 import (
 	"fmt"
-	"log"
 	"os"
 	"path/filepath"
 
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/janpfeifer/must"
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
 func ExampleInspect() {
-	info, err := checkpoints.Inspect("../examples/cifar100/demo/vit", checkpoints.ImportOptions{})
-	if err != nil {
-		log.Fatal(err)
-	}
+	info := must.M1(checkpoints.Inspect("../examples/cifar100/demo/vit", checkpoints.ImportOptions{}))
 	fmt.Println(info.Format, info.Config.Width, info.Config.Depth, len(info.Labels), "classes")
 	// Output: hf 96 6 100 classes
 }
 
 // A Hugging Face model, at twice its image size, for timm.
 func ExampleExport() {
-	m, err := checkpoints.Import("../examples/cifar100/demo/vit", checkpoints.ImportOptions{ImageRows: 48, ImageCols: 48})
-	if err != nil {
-		log.Fatal(err)
-	}
+	larger := checkpoints.ImportOptions{ImageRows: 48, ImageCols: 48}
+	m := must.M1(checkpoints.Import("../examples/cifar100/demo/vit", larger))
 	scope := model.NewStore().Scope("/vit")
-	if err := m.Load(scope); err != nil {
-		log.Fatal(err)
-	}
-	dir, err := os.MkdirTemp("", "")
-	if err != nil {
-		log.Fatal(err)
-	}
+	must.M(m.Load(scope))
+	dir := must.M1(os.MkdirTemp("", ""))
 	defer os.RemoveAll(dir)
-	options := checkpoints.ExportOptions{Format: "timm"}
-	if _, err := checkpoints.Export(dir, gomlxtest.Backend(), scope, m.Config, options); err != nil {
-		log.Fatal(err)
-	}
-	info, err := checkpoints.Inspect(dir, checkpoints.ImportOptions{})
-	fmt.Println(info.Format, info.Config.ImageRows, info.Config.ImageCols, err)
-	// Output: timm 48 48 <nil>
+	must.M1(checkpoints.Export(dir, gomlxtest.Backend(), scope, m.Config, checkpoints.ExportOptions{Format: "timm"}))
+	info := must.M1(checkpoints.Inspect(dir, checkpoints.ImportOptions{}))
+	fmt.Println(info.Format, info.Config.ImageRows, info.Config.ImageCols)
+	// Output: timm 48 48
 }
 
 // The position table of a model for 24×24 pixels is resampled for larger images.
 func ExampleImport() {
-	m, err := checkpoints.Import("../examples/cifar100/demo/vit", checkpoints.ImportOptions{ImageRows: 36, ImageCols: 48})
-	if err != nil {
-		log.Fatal(err)
-	}
+	larger := checkpoints.ImportOptions{ImageRows: 36, ImageCols: 48}
+	m := must.M1(checkpoints.Import("../examples/cifar100/demo/vit", larger))
 	images := tensors.FromScalarAndDimensions(float32(0), 2, 36, 48, 3) // normalized with m.Mean and m.Std
-	logits, err := m.Logits(gomlxtest.Backend(), images)
-	fmt.Println(len(logits), m.Labels[1], err)
-	// Output: 200 aquarium_fish <nil>
+	logits := must.M1(m.Logits(gomlxtest.Backend(), images))
+	fmt.Println(len(logits), m.Labels[1])
+	// Output: 200 aquarium_fish
 }
 
 // A table of a class token and 2×3 patches, of width 1.
@@ -69,23 +54,15 @@ func ExampleResample() {
 
 // A training run saves its state, and resumes from the newest intact checkpoint.
 func ExampleFind() {
-	run, err := os.MkdirTemp("", "run")
-	if err != nil {
-		log.Fatal(err)
-	}
+	run := must.M1(os.MkdirTemp("", "run"))
 	defer os.RemoveAll(run)
 	store := model.NewStore()
 	store.RootScope().VariableWithValue("weights", tensors.FromValue([]float32{2, 3}))
 	saver := checkpoints.Saver{Dir: filepath.Join(run, checkpoints.LastDir)}
-	if _, err := saver.Save(store, 120, nil); err != nil {
-		log.Fatal(err)
-	}
-	last, skipped, err := checkpoints.Find(run, checkpoints.Resume)
-	if err != nil {
-		log.Fatal(err)
-	}
+	must.M1(saver.Save(store, 120, nil))
+	last, skipped := must.M2(checkpoints.Find(run, checkpoints.Resume))
 	resumed := model.NewStore()
-	err = last.Load(resumed, nil)
-	fmt.Println(last.Kind, last.Step, len(skipped), resumed.GetVariable("/weights").MustValue(), err)
-	// Output: last 120 0 [2]float32{2, 3} <nil>
+	must.M(last.Load(resumed, nil))
+	fmt.Println(last.Kind, last.Step, len(skipped), resumed.GetVariable("/weights").MustValue())
+	// Output: last 120 0 [2]float32{2, 3}
 }

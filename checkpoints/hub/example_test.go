@@ -5,7 +5,8 @@ package hub_test
 import (
 	"context"
 	"fmt"
-	"log"
+
+	"github.com/janpfeifer/must"
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/checkpoints/hub"
@@ -13,13 +14,7 @@ import (
 
 // A pretrained ViT, its position table resampled for larger images.
 func ExampleDownload() {
-	snapshot, err := hub.Download(context.Background(), "hf://google/vit-base-patch16-224", nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	m, err := checkpoints.Import(snapshot.Dir, checkpoints.ImportOptions{ImageRows: 384, ImageCols: 384})
-	if err != nil {
-		log.Fatal(err)
-	}
+	snapshot := must.M1(hub.Download(context.Background(), "hf://google/vit-base-patch16-224", nil))
+	m := must.M1(checkpoints.Import(snapshot.Dir, checkpoints.ImportOptions{ImageRows: 384, ImageCols: 384}))
 	fmt.Println(m.Format, m.Config.Width, m.Config.Rows(), m.Config.Cols(), len(m.Labels))
 }

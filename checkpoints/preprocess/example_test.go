@@ -4,21 +4,16 @@ package preprocess_test
 
 import (
 	"fmt"
-	"log"
 	"os"
+
+	"github.com/janpfeifer/must"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
 func ExampleParse() {
-	raw, err := os.ReadFile("../../examples/cifar100/demo/vit/preprocessor_config.json")
-	if err != nil {
-		log.Fatal(err)
-	}
-	settings, err := preprocess.Parse(raw)
-	if err != nil {
-		log.Fatal(err)
-	}
+	raw := must.M1(os.ReadFile("../../examples/cifar100/demo/vit/preprocessor_config.json"))
+	settings := must.M1(preprocess.Parse(raw))
 	fmt.Println(settings.Resize, settings.Size, settings.Mean)
 	// Output: exact [24 24] [0.5071 0.4865 0.4409]
 }
