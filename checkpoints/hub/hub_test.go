@@ -18,7 +18,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -30,24 +29,18 @@ import (
 )
 
 // tree lists the files and links below a directory, links with their targets.
-func tree(t *testing.T, dir string) []string {
+func tree(t *testing.T, dir string) (found []string) {
 	t.Helper()
-	var found []string
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+	gomlxtest.NoError(t, fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		name, err := filepath.Rel(dir, path)
-		if entry.Type() == fs.ModeSymlink {
-			target, _ := os.Readlink(path)
+		if target, err := os.Readlink(filepath.Join(dir, name)); err == nil {
 			name += " -> " + target
 		}
-		found = append(found, filepath.ToSlash(name))
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+		found = append(found, name)
+		return nil
+	}))
 	return found
 }
 
@@ -134,11 +127,7 @@ func TestDownload_Shards(t *testing.T) {
 	for _, without := range []string{"0", "1"} {
 		t.Setenv("HF_HUB_OFFLINE", without)
 		s := gomlxtest.Must(Download(t.Context(), "owner/vit@refs/pr/7", nil))(t)
-		entries, err := os.ReadDir(s.Dir)
-		var names []string
-		for _, entry := range entries {
-			names = append(names, entry.Name())
-		}
+		names, err := fs.Glob(os.DirFS(s.Dir), "*")
 		want := []string{configFile, "m-1.safetensors", "m-2.safetensors", indexFile, preprocessorFile}
 		if err != nil || s.Commit != newCommit || !slices.Equal(names, want) {
 			t.Errorf("commit %s holds %q (%v), want %q", s.Commit, names, err, want)
@@ -366,16 +355,7 @@ func TestDownload_Refusals(t *testing.T) {
 		"huge":          {"owner/vit", listed("size", int64(1)<<62), "the limit of a download"},
 		"negative":      {"owner/vit", listed("size", -1), "the limit of a download"},
 		"size_is_words": {"owner/vit", listed("size", "much"), "did not return the listing"},
-		"gated_file": {"owner/vit", func(h *fakeHub) {
-			h.answer = func(w http.ResponseWriter, r *http.Request) bool {
-				if !strings.Contains(r.URL.Path, "/resolve/") {
-					return false
-				}
-				w.Header().Set("X-Error-Code", "GatedRepo")
-				w.WriteHeader(http.StatusUnauthorized)
-				return true
-			}
-		}, "access has to be granted"},
+		"gated_file":    {"owner/vit", statusAt("/resolve/", http.StatusUnauthorized, "GatedRepo"), "has to be granted"},
 		"huge_config": {"owner/vit", func(h *fakeHub) { h.files[configFile] = make([]byte, maxJSON+1) },
 			"want at most 16777216"},
 		"store_refuses": {"owner/vit", func(h *fakeHub) { h.store.Config.Handler = http.NotFoundHandler() },
@@ -430,13 +410,7 @@ func FuzzListing(f *testing.F) {
 	home := f.TempDir()
 	f.Setenv("HF_HOME", home)
 	campaign.Fuzz(f, seeds, func(t *testing.T, raw string) {
-		h.answer = func(w http.ResponseWriter, r *http.Request) bool {
-			listed := strings.HasPrefix(r.URL.Path, "/api/models/")
-			if listed {
-				_, _ = w.Write([]byte(raw))
-			}
-			return listed
-		}
+		listing(raw)(h)
 		_ = os.RemoveAll(filepath.Join(home, "hub"))
 		s, err := Download(t.Context(), "owner/vit", nil)
 		if err == nil {
@@ -489,35 +463,24 @@ func TestEnvironment(t *testing.T) {
 	dir := t.TempDir()
 	put(t, filepath.Join(dir, "token"), []byte("of a login\n"))
 	put(t, filepath.Join(dir, "my token"), []byte("from a file"))
-	endpoint := func(s settings) string { return s.endpoint }
-	cache := func(s settings) string { return s.cache }
-	token := func(s settings) string { return s.token }
-	offline := func(s settings) string { return strconv.FormatBool(s.offline) }
-	for _, c := range []struct {
-		variables string // NAME=value, separated by semicolons
-		of        func(settings) string
-		want      string
-	}{
-		{"", endpoint, "https://huggingface.co"},
-		{"HF_ENDPOINT=https://mirror.example/", endpoint, "https://mirror.example"},
-		{"HF_ENDPOINT=https://example.org/hub", endpoint, "https://example.org/hub"},
+	for _, c := range []struct{ variables, want string }{ // NAME=value, separated by semicolons; field:value
+		{"", "endpoint:https://huggingface.co"},
+		{"HF_ENDPOINT=https://mirror.example/", "endpoint:https://mirror.example"},
+		{"HF_ENDPOINT=https://example.org/hub", "endpoint:https://example.org/hub"},
 
-		{"", cache, filepath.Join(home, ".cache", "huggingface", "hub")},
-		{"XDG_CACHE_HOME=/x", cache, filepath.FromSlash("/x/huggingface/hub")},
-		{"XDG_CACHE_HOME=/x;HF_HOME=/h", cache, filepath.FromSlash("/h/hub")},
-		{"HF_HOME=/h;HF_HUB_CACHE=/c", cache, "/c"},
-		{"HF_HUB_CACHE=~/c", cache, home + "/c"},
-		{"WEPE_TEST=/w;HF_HUB_CACHE=$WEPE_TEST/c", cache, "/w/c"},
+		{"", "cache:" + filepath.Join(home, ".cache", "huggingface", "hub")},
+		{"XDG_CACHE_HOME=/x", "cache:" + filepath.FromSlash("/x/huggingface/hub")},
+		{"XDG_CACHE_HOME=/x;HF_HOME=/h", "cache:" + filepath.FromSlash("/h/hub")},
+		{"HF_HOME=/h;HF_HUB_CACHE=/c", "cache:/c"}, {"HF_HUB_CACHE=~/c", "cache:" + home + "/c"},
+		{"WEPE_TEST=/w;HF_HUB_CACHE=$WEPE_TEST/c", "cache:/w/c"},
 
-		{"HF_HOME=/h", token, ""},
-		{"HF_HOME=" + dir, token, "of a login"},
-		{"HF_TOKEN_PATH=" + dir + "/my token;HF_HOME=" + dir, token, "from a file"},
-		{"HF_TOKEN=hf_1;HF_HOME=" + dir, token, "hf_1"},
-		{"HF_TOKEN=hf_1;HF_HUB_DISABLE_IMPLICIT_TOKEN=yes", token, ""},
+		{"HF_HOME=/h", "token:"}, {"HF_HOME=" + dir, "token:of a login"},
+		{"HF_TOKEN_PATH=" + dir + "/my token;HF_HOME=" + dir, "token:from a file"},
+		{"HF_TOKEN=hf_1;HF_HOME=" + dir, "token:hf_1"}, {"HF_TOKEN=hf_1;HF_HUB_DISABLE_IMPLICIT_TOKEN=yes", "token:"},
 
-		{"HF_HUB_OFFLINE=1", offline, "true"}, {"HF_HUB_OFFLINE=true", offline, "true"},
-		{"HF_HUB_OFFLINE=Yes", offline, "true"}, {"HF_HUB_OFFLINE=ON", offline, "true"},
-		{"HF_HUB_OFFLINE=0", offline, "false"}, {"HF_HUB_OFFLINE=no", offline, "false"},
+		{"HF_HUB_OFFLINE=1", "offline:true"}, {"HF_HUB_OFFLINE=true", "offline:true"},
+		{"HF_HUB_OFFLINE=Yes", "offline:true"}, {"HF_HUB_OFFLINE=ON", "offline:true"},
+		{"HF_HUB_OFFLINE=0", "offline:false"}, {"HF_HUB_OFFLINE=no", "offline:false"},
 	} {
 		t.Run(c.variables, func(t *testing.T) {
 			isolate(t)
@@ -528,7 +491,8 @@ func TestEnvironment(t *testing.T) {
 				}
 			}
 			s, err := environment()
-			if got := c.of(s); err != nil || got != c.want {
+			got := []string{"endpoint:" + s.endpoint, "cache:" + s.cache, "token:" + s.token, fmt.Sprint("offline:", s.offline)}
+			if err != nil || !slices.Contains(got, c.want) {
 				t.Errorf("%q (%v), want %q", got, err, c.want)
 			}
 		})
@@ -762,9 +726,15 @@ func (h *fakeHub) holds(t *testing.T, s *Snapshot) {
 }
 
 // status makes the hub answer every request with a status.
-func status(code int, kind string) func(*fakeHub) {
+func status(code int, kind string) func(*fakeHub) { return statusAt("", code, kind) }
+
+// statusAt makes the hub answer requests of paths that contain a part with a status.
+func statusAt(part string, code int, kind string) func(*fakeHub) {
 	return func(h *fakeHub) {
-		h.answer = func(w http.ResponseWriter, _ *http.Request) bool {
+		h.answer = func(w http.ResponseWriter, r *http.Request) bool {
+			if !strings.Contains(r.URL.Path, part) {
+				return false
+			}
 			w.Header().Set("X-Error-Code", kind)
 			w.WriteHeader(code)
 			return true
@@ -772,12 +742,15 @@ func status(code int, kind string) func(*fakeHub) {
 	}
 }
 
-// listing makes the hub answer every request with a listing.
+// listing makes the hub answer every request for a listing.
 func listing(raw string) func(*fakeHub) {
 	return func(h *fakeHub) {
-		h.answer = func(w http.ResponseWriter, _ *http.Request) bool {
-			_, _ = w.Write([]byte(raw))
-			return true
+		h.answer = func(w http.ResponseWriter, r *http.Request) bool {
+			listed := strings.HasPrefix(r.URL.Path, "/api/models/")
+			if listed {
+				_, _ = w.Write([]byte(raw))
+			}
+			return listed
 		}
 	}
 }
