@@ -77,82 +77,69 @@ func TestFields_DefaultsAreTheSoftwares(t *testing.T) {
 
 // Values at the ends of their ranges, and what the network here or the software does not have.
 func TestFields_Refusals(t *testing.T) {
-	swiGLU, swiGLUOf := packedGLU, func(more ...any) map[string]any {
-		return args(append([]any{"mlp_layer", packedGLU, "act_layer", "silu"}, more...)...)
-	}
-	rotary := func(more ...any) map[string]any { return args(append([]any{"use_rot_pos_emb", true}, more...)...) }
-	v3 := func(more ...any) map[string]any {
-		return rotary(append([]any{"rope_type", "dinov3", "rope_rotate_half", true}, more...)...)
-	}
-	pooled := func(more ...any) map[string]any { return args(append([]any{"global_pool", "map"}, more...)...) }
-	side := func(x ...any) []any { return x }
-	for i, c := range []struct {
+	const (
+		packed = `"mlp_layer":"` + packedGLU + `"`
+		silu   = `"act_layer":"silu",`
+		rotary = `"use_rot_pos_emb":true,`
+		v3     = rotary + `"rope_type":"dinov3",`
+		pooled = `"global_pool":"map",`
+	)
+	for _, c := range []struct {
 		family *family
-		args   map[string]any
 		names  string // in the error, empty for none
+		args   string // separated by bars
 	}{
-		{&hfViT, args("hidden_size", 12.0), ""}, {&hfViT, args("hidden_size", 0.0), "hidden_size is 0"},
-		{&hfViT, args("hidden_size", float64(1<<24+1)), "hidden_size"}, {&hfViT, args("hidden_size", 1.5), "hidden_size"},
-		{&hfViT, args("hidden_size", "7"), "hidden_size"}, {&hfViT, args("layer_norm_eps", 1.0), ""},
-		{&hfViT, args("layer_norm_eps", 1e-30), ""},
-		{&hfViT, args("layer_norm_eps", 1.01), "layer_norm_eps"}, {&hfViT, args("layer_norm_eps", 0.0), "layer_norm_eps"},
-		{&hfViT, args("patch_size", side(8.0, 8.0)), ""}, {&hfViT, args("patch_size", side(3.0, 5.0)), "patch_size"},
-		{&hfViT, args("patch_size", side(8.0, 8.0, 8.0)), "patch_size"}, {&hfViT, args("patch_size", 0.0), "patch_size"},
-		{&hfViT, args("patch_size", side(side(16.0), side(16.0))), "patch_size"},
-		{&hfViT, args("image_size", side(16384.0, 16.0)), ""}, {&hfViT, args("image_size", side(16.0, 16385.0)),
-			"image_size"},
-		{&hfViT, args("image_size", side(0.0, 32.0)), "image_size"}, {&hfViT, args("image_size", side(3.0)), "image_size"},
-		{&hfViT, args("image_size", side()), "image_size"}, {&hfViT, args("image_size", side(4.0, 32.0, 48.0)), ""},
-		{&hfViT, args("qkv_bias", 1.0), "qkv_bias"}, {&hfViT, args("hidden_act", "relu"), "hidden_act"},
-		{&hfViT, args("intermediate_size", 0.0), "intermediate_size"},
-		{&hfCLIP, args("attention_bias", false), "attention_bias"},
-		{&hfDINOv2, args("layerscale_value", nil), "layerscale_value"},
-		{&hfDINOv2, args("layerscale_value", 0.0), "layerscale_value"}, {&hfDINOv2, args("mlp_ratio", "x"), "mlp_ratio"},
-		{&hfDINOv3, args("num_register_tokens", -1.0), "num_register_tokens"},
-		{&hfDINOv3, args("query_bias", side()), "query_bias"}, {&hfDINOv3, args("rope_theta", "x"), "rope_theta"},
-		{&hfDINOv3, args("use_gated_mlp", true, "hidden_act", "gelu"), "hidden_act"},
-		{&hfDINOv3, args("use_gated_mlp", true, "hidden_act", "silu"), ""},
-		{&hfDINOv3, args("query_bias", true, "key_bias", true, "value_bias", true), ""},
-		{&hfDINOv3, args("query_bias", true, "key_bias", false, "value_bias", false), "value_bias"},
-		{&hfDINOv3, args("query_bias", false, "key_bias", true, "value_bias", false), "key_bias"},
+		{&hfViT, "", `"hidden_size":12|"layer_norm_eps":1|"layer_norm_eps":1e-30|"patch_size":[8,8]`},
+		{&hfViT, "", `"image_size":[16384,16]|"image_size":[4,32,48]`}, {&hfViT, "hidden_size is 0", `"hidden_size":0`},
+		{&hfViT, "hidden_size", `"hidden_size":16777217|"hidden_size":1.5|"hidden_size":"7"`},
+		{&hfViT, "layer_norm_eps", `"layer_norm_eps":1.01|"layer_norm_eps":0`},
+		{&hfViT, "patch_size", `"patch_size":[3,5]|"patch_size":[8,8,8]|"patch_size":0|"patch_size":[[16],[16]]`},
+		{&hfViT, "image_size", `"image_size":[16,16385]|"image_size":[0,32]|"image_size":[3]|"image_size":[]`},
+		{&hfViT, "qkv_bias", `"qkv_bias":1`}, {&hfViT, "hidden_act", `"hidden_act":"relu"`},
+		{&hfViT, "intermediate_size", `"intermediate_size":0`}, {&hfCLIP, "attention_bias", `"attention_bias":false`},
+		{&hfDINOv2, "layerscale_value", `"layerscale_value":null|"layerscale_value":0`},
+		{&hfDINOv2, "mlp_ratio", `"mlp_ratio":"x"`}, {&hfDINOv3, "num_register_tokens", `"num_register_tokens":-1`},
+		{&hfDINOv3, "query_bias", `"query_bias":[]`}, {&hfDINOv3, "rope_theta", `"rope_theta":"x"`},
+		{&hfDINOv3, "", `"use_gated_mlp":true,"hidden_act":"silu"|"query_bias":true,"key_bias":true,"value_bias":true`},
+		{&hfDINOv3, "hidden_act", `"use_gated_mlp":true,"hidden_act":"gelu"`},
+		{&hfDINOv3, "value_bias", `"query_bias":true,"key_bias":false,"value_bias":false`},
+		{&hfDINOv3, "key_bias", `"query_bias":false,"key_bias":true,"value_bias":false`},
 
-		{&timmBeit, args("mlp_ratio", "x"), "mlp_ratio"}, {&timmDistilled, args("mlp_layer", "x"), "mlp_layer"},
-		{&timmDistilled, args("reg_tokens", 1.0), "reg_tokens"},
-		{&timmViT, args("class_token", false), "class_token"}, {&timmViT, args("qk_norm", "yes"), "qk_norm"},
-		{&timmViT, args("block_fn", "x"), "block_fn"}, {&timmViT, args("init_values", 0.0), ""},
-		{&timmViT, args("init_values", "x"), "init_values"}, {&timmViT, args("init_values", nil), ""},
-		{&timmViT, args("norm_layer", "x"), "norm_layer"}, {&timmViT, args("mlp_ratio", "x"), "mlp_ratio"},
-		{&timmViT, args("mlp_ratio", 0.001), "MLP"}, {&timmViT, args("mlp_ratio", 1.5/768), ""}, // one hidden unit
-		{&timmViT, args("act_layer", "relu"), "act_layer"}, {&timmViT, args("mlp_layer", "x"), "mlp_layer"},
-		{&timmViT, args("mlp_layer", swiGLU), "act_layer"}, {&timmViT, swiGLUOf(), ""},
-		{&timmViT, swiGLUOf("mlp_layer", splitGLU), ""}, {&timmViT, swiGLUOf("global_pool", "map"), "act_layer"},
-		{&timmViT, args("embed_norm_layer", "LayerNorm(eps=1e-06)"), ""},
-		{&timmViT, args("embed_norm_layer", "LayerNorm(eps=1e-05)"), "embed_norm_layer"},
+		{&timmBeit, "mlp_ratio", `"mlp_ratio":"x"`}, {&timmDistilled, "mlp_layer", `"mlp_layer":"x"`},
+		{&timmDistilled, "reg_tokens", `"reg_tokens":1`}, {&timmViT, "class_token", `"class_token":false`},
+		{&timmViT, "", `"init_values":0|"init_values":null|` + silu + packed},
+		{&timmViT, "", `"mlp_ratio":0.001953125`}, // one hidden unit
+		{&timmViT, "", silu + `"mlp_layer":"` + splitGLU + `"|"embed_norm_layer":"LayerNorm(eps=1e-06)"`},
+		{&timmViT, "qk_norm", `"qk_norm":"yes"`}, {&timmViT, "block_fn", `"block_fn":"x"`},
+		{&timmViT, "init_values", `"init_values":"x"`}, {&timmViT, "norm_layer", `"norm_layer":"x"`},
+		{&timmViT, "mlp_ratio", `"mlp_ratio":"x"`}, {&timmViT, "MLP", `"mlp_ratio":0.001`},
+		{&timmViT, "act_layer", `"act_layer":"relu"|` + packed + "|" + pooled + silu + packed},
+		{&timmViT, "mlp_layer", `"mlp_layer":"x"`}, {&timmViT, "embed_norm_layer",
+			`"embed_norm_layer":"LayerNorm(eps=1e-05)"`},
 
-		{&timmEva, args("mlp_ratio", "x"), "mlp_ratio"}, {&timmEva, args("swiglu_align_to", -1.0), "swiglu_align_to"},
-		{&timmEva, args("num_reg_tokens", -1.0), "num_reg_tokens"}, {&timmEva, args("attn_type", "x"), "attn_type"},
-		{&timmEva, args("patch_size", side(8.0)), "patch_size"},
-		{&timmEva, args("use_fc_norm", true, "use_post_transformer_norm", true), "use_fc_norm"},
-		{&timmEva, args("attn_pool_num_heads", 0.0), ""}, // not read by another pooling
-		{&timmEva, pooled("attn_pool_num_heads", 0.0), "attn_pool_num_heads"}, {&timmEva, pooled(), ""},
-		{&timmEva, pooled("attn_pool_mlp_ratio", "x"), "attn_pool_mlp_ratio"},
-		{&timmEva, pooled("attn_pool_mlp_ratio", 0.001), "attn_pool_mlp_ratio"},
-		{&timmEva, rotary(), ""}, {&timmEva, rotary("rope_type", "x"), "rope_type"},
-		{&timmEva, args("rope_type", "x"), ""}, {&timmEva, args("rope_rotate_half", true), ""}, // without rotation
-		{&timmEva, rotary("rope_temperature", "x"), "rope_temperature"},
-		{&timmEva, rotary("rope_grid_indexing", "x"), "rope_grid_indexing"},
-		{&timmEva, rotary("rope_grid_offset", "x"), "rope_grid_offset"},
-		{&timmEva, rotary("ref_feat_shape", "x"), "ref_feat_shape"},
-		{&timmEva, rotary("rope_type", "mixed"), "rope_grid_indexing"},
-		{&timmEva, rotary("rope_type", "mixed", "rope_grid_indexing", "xy"), ""},
-		{&timmEva, rotary("rope_rotate_half", true), "rope_rotate_half"}, {&timmEva, v3(), ""},
-		{&timmEva, v3("rope_rotate_half", false), "rope_rotate_half"},
-		{&timmEva, v3("rope_grid_offset", 0.5), "rope_grid_offset"},
-		{&timmEva, v3("rope_grid_indexing", "xy"), "rope_grid_indexing"},
+		{&timmEva, "mlp_ratio", `"mlp_ratio":"x"`}, {&timmEva, "swiglu_align_to", `"swiglu_align_to":-1`},
+		{&timmEva, "num_reg_tokens", `"num_reg_tokens":-1`}, {&timmEva, "attn_type", `"attn_type":"x"`},
+		{&timmEva, "patch_size", `"patch_size":[8]`},
+		{&timmEva, "use_fc_norm", `"use_fc_norm":true,"use_post_transformer_norm":true`},
+		{&timmEva, "", `"attn_pool_num_heads":0|"global_pool":"map"`}, // not read by another pooling
+		{&timmEva, "attn_pool_num_heads", pooled + `"attn_pool_num_heads":0`},
+		{&timmEva, "attn_pool_mlp_ratio", pooled + `"attn_pool_mlp_ratio":"x"|` + pooled + `"attn_pool_mlp_ratio":0.001`},
+		{&timmEva, "", `"use_rot_pos_emb":true|"rope_type":"x"|"rope_rotate_half":true`}, // without rotation
+		{&timmEva, "", rotary + `"rope_type":"mixed","rope_grid_indexing":"xy"|` + v3 + `"rope_rotate_half":true`},
+		{&timmEva, "rope_type", rotary + `"rope_type":"x"`}, {&timmEva, "rope_temperature", rotary +
+			`"rope_temperature":"x"`},
+		{&timmEva, "rope_grid_indexing", rotary + `"rope_grid_indexing":"x"|` + rotary + `"rope_type":"mixed"|` + v3 +
+			`"rope_rotate_half":true,"rope_grid_indexing":"xy"`},
+		{&timmEva, "rope_grid_offset", rotary + `"rope_grid_offset":"x"|` + v3 +
+			`"rope_rotate_half":true,"rope_grid_offset":0.5`},
+		{&timmEva, "ref_feat_shape", rotary + `"ref_feat_shape":"x"`},
+		{&timmEva, "rope_rotate_half", rotary + `"rope_rotate_half":true|` + v3 + `"rope_rotate_half":false`},
 	} {
-		if _, err := c.family.read(c.args, true); (err == nil) != (c.names == "") || err != nil && !strings.Contains(
-			err.Error(), c.names) {
-			t.Errorf("%d, %s %v: %v, want an error that names %q", i, c.family.class, c.args, err, c.names)
+		for text := range strings.SplitSeq(c.args, "|") {
+			_, err := c.family.read(gomlxtest.Must(values(object(t, "{"+text+"}")))(t), true)
+			if (err == nil) != (c.names == "") || err != nil && !strings.Contains(err.Error(), c.names) {
+				t.Errorf("%s {%s}: %v, want an error that names %q", c.family.class, text, err, c.names)
+			}
 		}
 	}
 	for head, ok := range map[bool]bool{true: true, false: false} { // a classifier pools by the mean
@@ -166,7 +153,7 @@ func TestFields_Refusals(t *testing.T) {
 			t.Errorf("%s: factors %v", class.class, got)
 		}
 	}
-	if size, err := imageSize(side(4.0, 3.0, 5.0)); err != nil || size != (gridSize{3, 5}) { // channels first
+	if size, err := imageSize([]any{4.0, 3.0, 5.0}); err != nil || size != (gridSize{3, 5}) { // channels first
 		t.Errorf("%v, %v", size, err)
 	}
 }
@@ -215,47 +202,74 @@ func TestHiddenUnits_AreTheSoftwares(t *testing.T) {
 
 // What is read from fields is written again: the biases of DINOv3 (three switches, here one word), theta, the last norm
 // of timm (vision_transformer.py: use_fc_norm = global_pool == 'avg' if fc_norm is None; eva.py: likewise, and
-// use_post_transformer_norm is its opposite), norms, activations and augmentations.
+// use_post_transformer_norm is its opposite), norms, activations and augmentations. Of Eva's rotation only what differs
+// from this library's default is a hyperparameter; timm's own default theta, 10000, is not this library's. Without an
+// entry timm's models have no augmentation of positions; ours have DINOv3's.
 func TestFields_AreReadAndWritten(t *testing.T) {
-	norm := func(c vit.Config) any { return c.FinalNorm }
-	bias := func(c vit.Config) any { return c.QKVBias }
-	eps := func(c vit.Config) any { return fmt.Sprint(c.Epsilon, c.RMSNorm) }
-	for i, c := range []struct {
+	norm := func(m *foreign) string { return m.config.FinalNorm }
+	bias := func(m *foreign) string { return m.config.QKVBias }
+	eps := func(m *foreign) string { return fmt.Sprint(m.config.Epsilon, m.config.RMSNorm) }
+	rotation := func(m *foreign) string { return fmt.Sprint(m.config.Position, " ", m.params) }
+	const (
+		rotary = `"use_rot_pos_emb":true,"use_abs_pos_emb":false`
+		axial  = rotary + `,"rope_temperature":100`
+		mixed  = rotary + `,"rope_type":"mixed","rope_grid_indexing":"xy","rope_temperature":`
+		v3     = axial + `,"rope_type":"dinov3","rope_rotate_half":true,"rope_rescale_coords":`
+	)
+	for _, c := range []struct {
 		family  *family
-		args    map[string]any
-		of      func(vit.Config) any
-		want    any
-		written map[string]any // where it differs from args
+		args    string
+		of      func(*foreign) string
+		want    string
+		written string // where it differs from args
 	}{
-		{&hfDINOv3, args("query_bias", true, "key_bias", true, "value_bias", true), bias, "", nil},
-		{&hfDINOv3, args("query_bias", true, "key_bias", false, "value_bias", true), bias, "qv", nil},
-		{&hfDINOv3, args("query_bias", false, "key_bias", false, "value_bias", false), bias, "none", nil},
-		{&hfDINOv3, args("use_gated_mlp", true, "hidden_act", "silu"), func(c vit.Config) any { return c.SwiGLU }, true, nil},
-		{&timmViT, args("global_pool", "token", "fc_norm", nil), norm, "", args("fc_norm", false)},
-		{&timmViT, args("global_pool", "avg", "fc_norm", nil), norm, "pooled", args("fc_norm", true)},
-		{&timmViT, args("global_pool", "token", "fc_norm", true), norm, "pooled", nil},
-		{&timmViT, args("global_pool", "avg", "fc_norm", false), norm, "", nil},
-		{&timmViT, args("final_norm", false), norm, "none", nil},
-		{&timmEva, args("global_pool", "avg"), norm, "pooled", args("use_fc_norm", true, "use_post_transformer_norm", false)},
-		{&timmEva, args("global_pool", "token"), norm, "", args("use_fc_norm", false, "use_post_transformer_norm", true)},
-		{&timmEva, args("global_pool", "avg", "use_fc_norm", false), norm, "", args("use_post_transformer_norm", true)},
-		{&timmEva, args("global_pool", "token", "use_fc_norm", true), norm, "pooled", nil},
-		{&timmEva, args("global_pool", "token", "use_post_transformer_norm", false), norm, "none", nil},
-		{&timmEva, args("global_pool", "avg", "use_fc_norm", false, "use_post_transformer_norm", false), norm, "none", nil},
-		{&timmViT, args("norm_layer", "LayerNorm"), eps, "1e-06 false", args("norm_layer", "LayerNorm(eps=1e-06)")},
-		{&timmViT, args("norm_layer", "LayerNorm(eps=1e-05)"), eps, "1e-05 false", nil},
-		{&timmViT, args("norm_layer", "rmsnorm"), eps, "1e-06 true", args("norm_layer", "RmsNorm(eps=1e-06)")},
-		{&timmViT, args("norm_layer", "RmsNorm(eps=1e-05)"), eps, "1e-05 true", nil},
+		{&hfDINOv3, `"query_bias":true,"key_bias":true,"value_bias":true`, bias, "", ""},
+		{&hfDINOv3, `"query_bias":true,"key_bias":false,"value_bias":true`, bias, "qv", ""},
+		{&hfDINOv3, `"query_bias":false,"key_bias":false,"value_bias":false`, bias, "none", ""},
+		{&hfDINOv3, `"use_gated_mlp":true,"hidden_act":"silu"`,
+			func(m *foreign) string { return fmt.Sprint(m.config.SwiGLU) }, "true", ""},
+		{&timmViT, `"global_pool":"token","fc_norm":null`, norm, "", `"fc_norm":false`},
+		{&timmViT, `"global_pool":"avg","fc_norm":null`, norm, "pooled", `"fc_norm":true`},
+		{&timmViT, `"global_pool":"token","fc_norm":true`, norm, "pooled", ""},
+		{&timmViT, `"global_pool":"avg","fc_norm":false`, norm, "", ""}, {&timmViT, `"final_norm":false`, norm, "none", ""},
+		{&timmEva, `"global_pool":"avg"`, norm, "pooled", `"use_fc_norm":true,"use_post_transformer_norm":false`},
+		{&timmEva, `"global_pool":"token"`, norm, "", `"use_fc_norm":false,"use_post_transformer_norm":true`},
+		{&timmEva, `"global_pool":"avg","use_fc_norm":false`, norm, "", `"use_post_transformer_norm":true`},
+		{&timmEva, `"global_pool":"token","use_fc_norm":true`, norm, "pooled", ""},
+		{&timmEva, `"global_pool":"token","use_post_transformer_norm":false`, norm, "none", ""},
+		{&timmEva, `"global_pool":"avg","use_fc_norm":false,"use_post_transformer_norm":false`, norm, "none", ""},
+		{&timmViT, `"norm_layer":"LayerNorm"`, eps, "1e-06 false", `"norm_layer":"LayerNorm(eps=1e-06)"`},
+		{&timmViT, `"norm_layer":"LayerNorm(eps=1e-05)"`, eps, "1e-05 false", ""},
+		{&timmViT, `"norm_layer":"rmsnorm"`, eps, "1e-06 true", `"norm_layer":"RmsNorm(eps=1e-06)"`},
+		{&timmViT, `"norm_layer":"RmsNorm(eps=1e-05)"`, eps, "1e-05 true", ""},
+
+		{&timmEva, `"use_abs_pos_emb":false`, rotation, "none map[]", ""}, {&timmEva, ``, rotation, "learned map[]", ""},
+		{&timmEva, axial, rotation, "rope-axial map[rope_axial_first:row]", ""},
+		{&timmEva, `"use_rot_pos_emb":true,"use_abs_pos_emb":true,"rope_temperature":100`, rotation,
+			"learned+rope-axial map[rope_axial_first:row]", ""},
+		{&timmEva, axial + `,"rope_grid_indexing":"xy"`, rotation, "rope-axial map[]", ""},
+		{&timmEva, rotary + `,"rope_temperature":10000`, rotation,
+			"rope-axial map[rope_axial_first:row rope_theta:10000]", ""},
+		{&timmEva, axial + `,"rope_grid_offset":0.5`, rotation,
+			"rope-axial map[rope_axial_first:row rope_axial_offset:0.5]", ""},
+		{&timmEva, axial + `,"ref_feat_shape":[3,5]`, rotation,
+			"rope-axial map[rope_axial_cols:5 rope_axial_first:row rope_axial_rows:3]", ""},
+		{&timmEva, mixed + `10`, rotation, "rope-mixed map[]", ""},
+		{&timmEva, mixed + `100`, rotation, "rope-mixed map[rope_theta:100]", ""},
+		{&timmEva, v3 + `2`, rotation, "rope-dinov3 map[]", ""},
+		{&timmEva, v3 + `1`, rotation, "rope-dinov3 map[rope_dinov3_rescale:1]", ""},
+		{&timmEva, v3 + `null`, rotation, "rope-dinov3 map[rope_dinov3_rescale:0]", ""},
 	} {
-		m := gomlxtest.Must(c.family.read(c.args, true))(t)
-		out, want := m.write(), maps.Clone(c.args)
-		maps.Copy(want, c.written)
-		if got := c.of(m.config); got != c.want {
-			t.Errorf("%d, %v: %v, want %v", i, c.args, got, c.want)
+		fields := gomlxtest.Must(values(object(t, "{"+c.args+"}")))(t)
+		m := gomlxtest.Must(c.family.read(fields, true))(t)
+		if got := c.of(m); got != c.want {
+			t.Errorf("%s: %v, want %v", c.args, got, c.want)
 		}
-		for key, value := range want {
-			if out[key] != value {
-				t.Errorf("%d, %v: %s is written as %v, want %v", i, c.args, key, out[key], value)
+		maps.Copy(fields, gomlxtest.Must(values(object(t, "{"+c.written+"}")))(t))
+		out := m.write()
+		for key, value := range fields { // comes back as it was
+			if got, want := short(out[key]), short(value); strings.TrimSuffix(got, ".0") != strings.TrimSuffix(want, ".0") {
+				t.Errorf("%s: %s is written as %s, want %s", c.args, key, got, want)
 			}
 		}
 	}
@@ -268,44 +282,6 @@ func TestFields_AreReadAndWritten(t *testing.T) {
 			m := gomlxtest.Must(hfDINOv3.read(args(key, value), false))(t)
 			if written := m.write()[key]; m.params[param] != want || value != nil && fmt.Sprint(written) != fmt.Sprint(value) {
 				t.Errorf("%s %v: %v, written as %v", key, value, m.params, written)
-			}
-		}
-	}
-}
-
-// Eva's rotation: only what differs from this library's default is a hyperparameter; timm's own default theta, 10000,
-// is not this library's. Without an entry timm's models have no augmentation of positions; ours have DINOv3's.
-func TestFields_RotationOfEvaBecomesHyperparameters(t *testing.T) {
-	of := func(more ...any) map[string]any {
-		return args(append([]any{"use_rot_pos_emb", true, "use_abs_pos_emb", false, "rope_temperature", 100.0}, more...)...)
-	}
-	v3 := func(rescale any) map[string]any {
-		return of("rope_type", "dinov3", "rope_rotate_half", true, "rope_rescale_coords", rescale)
-	}
-	row := func(more ...any) map[string]any { return args(append([]any{"rope_axial_first", "row"}, more...)...) }
-	for _, c := range []struct {
-		args     map[string]any
-		position string
-		want     map[string]any
-	}{
-		{args("use_abs_pos_emb", false), "none", args()}, {args(), "learned", args()}, {of(), "rope-axial", row()},
-		{of("use_abs_pos_emb", true), "learned+rope-axial", row()}, {of("rope_grid_indexing", "xy"), "rope-axial", args()},
-		{of("rope_temperature", 10000.0), "rope-axial", row("rope_theta", 10000.0)},
-		{of("rope_grid_offset", 0.5), "rope-axial", row("rope_axial_offset", 0.5)},
-		{of("ref_feat_shape", []any{3.0, 5.0}), "rope-axial", row("rope_axial_rows", 3.0, "rope_axial_cols", 5.0)},
-		{of("rope_type", "mixed", "rope_grid_indexing", "xy", "rope_temperature", 10.0), "rope-mixed", args()},
-		{of("rope_type", "mixed", "rope_grid_indexing", "xy"), "rope-mixed", args("rope_theta", 100.0)},
-		{v3(2.0), "rope-dinov3", args()}, {v3(1.0), "rope-dinov3", args("rope_dinov3_rescale", 1.0)},
-		{v3(nil), "rope-dinov3", args("rope_dinov3_rescale", 0.0)},
-	} {
-		m := gomlxtest.Must(timmEva.read(c.args, true))(t)
-		if m.config.Position != c.position || !maps.Equal(m.params, c.want) {
-			t.Errorf("%v: %s with %v, want %s with %v", c.args, m.config.Position, m.params, c.position, c.want)
-		}
-		out := m.write()
-		for key, value := range c.args { // comes back as it was
-			if got, want := short(out[key]), short(value); strings.TrimSuffix(got, ".0") != strings.TrimSuffix(want, ".0") {
-				t.Errorf("%v: %s is written as %s", c.args, key, got)
 			}
 		}
 	}

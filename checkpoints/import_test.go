@@ -29,52 +29,60 @@ import (
 	"github.com/wepe-go/wepe/vit"
 )
 
-// The fixture sets, by format.
-var sets = map[string]string{formatHF: "hf_vit", formatTimm: "timm_vit", formatJAX: "jax_vit_npz"}
+var (
+	sets     = map[string]string{formatHF: "hf_vit", formatTimm: "timm_vit", formatJAX: "jax_vit_npz"} // by format
+	dinoSets = []string{"dinov2_tiny", "dinov2_reg_tiny", "dinov3_vit_tiny", "dinov3_vit_tiny_swiglu"}
+)
 
 // fixtureMeta is what the tests need of the meta.json of a set.
 type fixtureMeta struct {
 	Config struct {
-		ImgSize  [2]int  `json:"img_size"`
-		Patch    int     `json:"patch_size"`
-		Width    int     `json:"embed_dim"`
-		Depth    int     `json:"depth"`
-		Heads    int     `json:"num_heads"`
-		MLPRatio float64 `json:"mlp_ratio"`
-		Classes  int     `json:"num_classes"`
-		Epsilon  float64 `json:"layer_norm_eps"`
+		ImgSize  [2]int            `json:"img_size"`
+		Patch    int               `json:"patch_size"`
+		Width    int               `json:"embed_dim"`
+		Depth    int               `json:"depth"`
+		Heads    int               `json:"num_heads"`
+		MLPRatio float64           `json:"mlp_ratio"`
+		Classes  int               `json:"num_classes"`
+		Epsilon  float64           `json:"layer_norm_eps"`
+		Labels   map[string]string `json:"id2label"`
 	}
 	Scale     float64 `json:"eps_probe_scale"`
-	NonSquare [2]int  `json:"nonsquare_img_size"`
-	Tolerance struct{ Abs float64 }
+	Tolerance struct {
+		Abs  float64
+		Grad float64 `json:"grad_abs"`
+	}
 }
 
-func readMeta(t testing.TB, format string) (m fixtureMeta) {
+func readMeta(t testing.TB, set string) (m fixtureMeta) {
 	t.Helper()
-	fixtures.JSON(t, sets[format], "meta.json", &m)
+	fixtures.JSON(t, set, "meta.json", &m)
 	return m
 }
 
-// optionsFor returns the options that the files of a format require.
-func optionsFor(t testing.TB, format string) (o ImportOptions) {
-	c := readMeta(t, format).Config
-	if format == formatJAX {
+// optionsFor returns the options that the files of a set require, at another size if there is one.
+func optionsFor(t testing.TB, set string, size ...int) ImportOptions {
+	o := ImportOptions{HeadOptional: true}
+	if c := readMeta(t, set).Config; set == sets[formatJAX] {
 		o.Grid = [2]int{c.ImgSize[0] / c.Patch, c.ImgSize[1] / c.Patch}
+	}
+	if len(size) > 0 {
+		o.ImageRows, o.ImageCols = size[0], size[1]
 	}
 	return o
 }
 
-// setDir is the directory of a format's fixture; timm's weights get a config.json as timm would write it.
-func setDir(t testing.TB, format string) string {
+// setDir is the directory of a set; timm's weights get a config.json as timm would write it.
+func setDir(t testing.TB, set string) string {
 	t.Helper()
-	dir := fixtures.Dir(t, sets[format])
-	if _, err := os.Stat(filepath.Join(dir, foreignConfig)); err == nil || format != formatTimm {
+	dir := fixtures.Dir(t, set)
+	if _, err := os.Stat(filepath.Join(dir, foreignConfig)); err == nil || set != sets[formatTimm] {
 		return dir
 	}
 	raw := readFile(t, filepath.Join(dir, foreignWeights))
 	dir = t.TempDir()
 	putFile(t, filepath.Join(dir, foreignWeights), raw)
-	c := readMeta(t, formatTimm).Config
+	c := readMeta(t, set).Config
 	putFile(t, filepath.Join(dir, foreignConfig), []byte(timmConfig(vit.Config{ImageRows: c.ImgSize[0],
 		ImageCols: c.ImgSize[1], Channels: 3, PatchSize: c.Patch, Width: c.Width, Depth: c.Depth, Heads: c.Heads,
 		MLPDim: int(c.MLPRatio * float64(c.Width)), Classes: c.Classes, Pool: "class"})))
@@ -86,14 +94,14 @@ func imported(t testing.TB, path string, o ImportOptions) *Imported {
 	return gomlxtest.Must(Import(path, o))(t)
 }
 
-// trace runs an imported model on the images and returns the stages.
-func trace(t testing.TB, m *Imported, images fixtures.Tensor, stages func(*vit.Trace) []*Node) [][]float64 {
+// trace runs an imported model on the images and returns nodes of its trace.
+func trace(t testing.TB, m *Imported, images fixtures.Tensor, of func(*vit.Trace) []*Node) [][]float64 {
 	t.Helper()
 	store := model.NewStore()
 	gomlxtest.NoError(t, m.Load(store.RootScope().In("vit")))
 	got := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
-		return stages(m.Config.Trace(s.In("vit"), in[0], false))
-	}, tensors.FromFlatDataAndDimensions(images.Float32(), images.Shape...))
+		return of(m.Config.Trace(s.In("vit"), in[0], false))
+	}, gomlxtest.Input(images))
 	if n := store.Scope("/vit").NumVariables(); n != len(m.Variables) {
 		t.Errorf("the model has %d variables, the import %d", n, len(m.Variables))
 	}
@@ -103,25 +111,18 @@ func trace(t testing.TB, m *Imported, images fixtures.Tensor, stages func(*vit.T
 func logits(tr *vit.Trace) []*Node { return []*Node{tr.Logits} }
 
 func TestImport_OneModelInThreeFormats(t *testing.T) {
-	want := readMeta(t, formatTimm).Config
-	timm := imported(t, setDir(t, formatTimm), optionsFor(t, formatTimm))
-	for format, set := range sets {
-		file := gomlxtest.Must(weightsIn(setDir(t, format)))(t)
+	want := readMeta(t, sets[formatTimm]).Config
+	timm := imported(t, setDir(t, sets[formatTimm]), optionsFor(t, sets[formatTimm]))
+	for _, set := range sets {
+		file := gomlxtest.Must(weightsIn(setDir(t, set)))(t)
 		raw := readFile(t, file)
 		for _, path := range []string{file, filepath.Dir(file)} {
-			m := imported(t, path, optionsFor(t, format))
+			m := imported(t, path, optionsFor(t, set))
 			same(t, path, m, timm)
 			if sum := fmt.Sprintf("%x", sha256.Sum256(raw)); m.SHA256 != sum {
 				t.Errorf("%s: SHA-256 %s, want %s", path, m.SHA256, sum)
 			}
-			var config struct {
-				Epsilon float64           `json:"layer_norm_eps"`
-				Labels  map[string]string `json:"id2label"`
-			}
-			config.Epsilon = 1e-6
-			if format == formatHF {
-				fixtures.JSON(t, set, "config.json", &config)
-			}
+			config := readMeta(t, set).Config
 			wanted := gomlxtest.Resolved(vit.Config{
 				ImageRows: want.ImgSize[0], ImageCols: want.ImgSize[1], PatchSize: want.Patch, Width: want.Width,
 				Depth: want.Depth, Heads: want.Heads, MLPDim: int(want.MLPRatio * float64(want.Width)),
@@ -134,7 +135,7 @@ func TestImport_OneModelInThreeFormats(t *testing.T) {
 			if m.Config != wanted || !slices.Equal(m.Labels, labels) {
 				t.Errorf("%s: %+v of %q, want %+v of %q", path, m.Config, m.Labels, wanted, labels)
 			}
-			o := optionsFor(t, format)
+			o := optionsFor(t, set)
 			o.Classes = want.Classes + 3
 			if m := imported(t, path, o); m.Config.Classes != o.Classes || !m.Headless() || m.Labels != nil {
 				t.Errorf("%s: %d classes, labels %q, report %q", path, m.Config.Classes, m.Labels, m.Report)
@@ -157,71 +158,27 @@ func same(t testing.TB, name string, got, want *Imported) {
 	}
 }
 
-// stages are the stages in the fixtures of a format.
-var stages = map[string]func(*vit.Trace) map[string]*Node{
-	formatTimm: func(tr *vit.Trace) map[string]*Node {
-		b := tr.Blocks[0]
-		flat := func(x *Node) *Node { return Reshape(x, b.Norm1.Shape().Dimensions...) }
-		nodes := map[string]*Node{
-			"patch_embed": tr.Patches, "tokens_after_pos": tr.Tokens, "block_0.norm1": b.Norm1,
-			"block_0.qkv":  Concatenate([]*Node{flat(b.Query), flat(b.Key), flat(b.Value)}, -1),
-			"block_0.attn": b.Attention, "block_0.norm2": b.Norm2, "block_0.mlp_fc1": b.Hidden,
-			"block_0.mlp_act": b.Activated, "block_0.mlp": b.MLP, "final_norm": tr.Encoded, "pre_logits": tr.Pooled,
-			"logits": tr.Logits,
-		}
-		for i, b := range tr.Blocks {
-			nodes[fmt.Sprintf("block_%d", i)] = b.Output
-		}
-		return nodes
-	},
-	formatHF: func(tr *vit.Trace) map[string]*Node {
-		nodes := map[string]*Node{
-			"hidden_states_0": tr.Tokens, "last_hidden_state": tr.Encoded, "probabilities": Softmax(tr.Logits, -1),
-			"logits": tr.Logits,
-		}
-		for i, b := range tr.Blocks {
-			nodes[fmt.Sprintf("hidden_states_%d", i+1)] = b.Output
-		}
-		return nodes
-	},
-	formatJAX: func(tr *vit.Trace) map[string]*Node { return map[string]*Node{"logits_exact_gelu": tr.Logits} },
-}
+// The logits of each software, and of the fixtures' probe: embeddings so small that the ε of the norms dominates them.
+func TestImport_EqualsItsSoftware(t *testing.T) { fixtures.Each(t, testImportEqualsItsSoftware) }
 
-func TestImport_EveryStage(t *testing.T) { fixtures.Each(t, testImportEveryStage) }
-
-func testImportEveryStage(t *testing.T) {
-	for format, of := range stages {
-		want := fixtures.Tensors(t, sets[format], "tensors.safetensors")
-		m := imported(t, setDir(t, format), optionsFor(t, format))
-		var names []string
-		got := trace(t, m, want["images_nhwc"], func(tr *vit.Trace) (nodes []*Node) {
-			for name, node := range of(tr) {
-				names, nodes = append(names, name), append(nodes, node)
-			}
-			return nodes
-		})
-		for i, name := range names {
-			gomlxtest.NearAbs(t, format+" "+name, got[i], want[name].Data, readMeta(t, format).Tolerance.Abs)
+func testImportEqualsItsSoftware(t *testing.T) {
+	for format, set := range sets {
+		m, want := imported(t, setDir(t, set), optionsFor(t, set)), fixtures.Tensors(t, set, "tensors.safetensors")
+		name := map[string]string{formatJAX: "logits_exact_gelu"}[format]
+		got := trace(t, m, want["images_nhwc"], logits)
+		gomlxtest.NearAbs(t, set, got[0], want[cmp.Or(name, "logits")].Data, readMeta(t, set).Tolerance.Abs)
+		if format == formatJAX {
+			continue
 		}
-	}
-}
-
-// The fixtures' probe: embeddings so small that the ε of the norms dominates the logits.
-func TestImport_Epsilon(t *testing.T) { fixtures.Each(t, testImportEpsilon) }
-
-func testImportEpsilon(t *testing.T) {
-	for _, format := range []string{formatTimm, formatHF} {
-		m := imported(t, setDir(t, format), optionsFor(t, format))
 		for _, path := range []string{classPath, positionPath, patchPath + "weights", patchPath + "biases"} {
 			tensors.MustMutableFlatData(m.Variables[path], func(flat []float32) {
 				for i := range flat {
-					flat[i] *= float32(readMeta(t, format).Scale)
+					flat[i] *= float32(readMeta(t, set).Scale)
 				}
 			})
 		}
-		want := fixtures.Tensors(t, sets[format], "tensors.safetensors")
-		got := trace(t, m, want["images_nhwc"], logits)
-		gomlxtest.NearAbs(t, format, got[0], want["eps_probe.logits"].Data, 5e-5)
+		got = trace(t, m, want["images_nhwc"], logits)
+		gomlxtest.NearAbs(t, set+" probe", got[0], want["eps_probe.logits"].Data, 5e-5)
 	}
 }
 
@@ -244,53 +201,58 @@ func putFile(t testing.TB, file string, raw []byte) {
 	gomlxtest.NoError(t, os.WriteFile(file, raw, 0o644))
 }
 
+// rewrite replaces the content of a file by the result of change.
+func rewrite(t testing.TB, path string, change func([]byte) []byte) {
+	t.Helper()
+	putFile(t, path, change(readFile(t, path)))
+}
+
 func TestImport_OtherSizes(t *testing.T) { fixtures.Each(t, testImportOtherSizes) }
 
+// The original's offset of 0.1 differs from Hugging Face's resampling of the same table.
 func testImportOtherSizes(t *testing.T) {
-	for _, c := range []struct{ format, kind, suffix, logits string }{
-		{formatTimm, "", "_bicubic_aa", "_bicubic_aa"},
-		{formatTimm, resampleHF, "_bicubic", "_bicubic"},
-		{formatTimm, resampleBilinear, "_bilinear", "_bilinear"},
-		{formatHF, "", "_bicubic", ""},
-		{formatJAX, resampleBilinear, "_bilinear", "_exact_gelu"},
-	} {
-		size := readMeta(t, c.format).NonSquare
-		o := optionsFor(t, c.format)
-		o.ImageRows, o.ImageCols, o.Resample = size[0], size[1], c.kind
-		m := imported(t, setDir(t, c.format), o)
-		want := fixtures.Tensors(t, sets[c.format], "tensors.safetensors")
-		name := c.format + " " + c.kind
+	type resized struct{ set, kind, images, table, logits string }
+	const images, other, rect = "images_nonsquare_nhwc", "nonsquare.", "rect.images_nhwc"
+	cases := []resized{
+		{sets[formatTimm], "", images, other + "pos_embed_bicubic_aa", other + "logits_bicubic_aa"},
+		{sets[formatTimm], resampleHF, images, other + "pos_embed_bicubic", other + "logits_bicubic"},
+		{sets[formatTimm], resampleBilinear, images, other + "pos_embed_bilinear", other + "logits_bilinear"},
+		{sets[formatHF], "", images, other + "pos_embed_bicubic", other + "logits"},
+		{sets[formatJAX], resampleBilinear, images, other + "pos_embed_bilinear", other + "logits_exact_gelu"},
+		{dinoSets[0], "", rect, "rect.position_embeddings_out", "rect.logits"},
+		{dinoSets[0], resampleDINOv2, rect, "rect.position_embeddings_offset_out", ""},
+		{dinoSets[1], "", rect, "rect.position_embeddings_out", "rect.logits"},
+	}
+	listed := len(cases)
+	for key := range fixtures.Tensors(t, sets[formatJAX], "tensors.safetensors") {
+		if strings.HasPrefix(key, "google_zoom.pos_embed_") {
+			cases = append(cases, resized{sets[formatJAX], "", "", key, ""})
+		}
+	}
+	if len(cases) == listed {
+		t.Error("the fixture has no case of Google's")
+	}
+	for _, c := range cases {
+		name, want := fmt.Sprint(c), fixtures.Tensors(t, c.set, "tensors.safetensors")
+		from, size := imported(t, setDir(t, c.set), optionsFor(t, c.set)).Config, []int{0, 0}
+		if c.images != "" {
+			size = want[c.images].Shape[1:3]
+		} else if n, _ := fmt.Sscanf(c.table, "google_zoom.pos_embed_%dx%d", &size[0], &size[1]); n == 2 {
+			size[0], size[1] = size[0]*from.PatchSize, size[1]*from.PatchSize
+		}
+		o := optionsFor(t, c.set, size...)
+		o.Resample = c.kind
+		m := imported(t, setDir(t, c.set), o)
 		table := tensors.MustCopyFlatData[float32](m.Variables[positionPath])
-		gomlxtest.NearAbs(t, name+" table", table, want["nonsquare.pos_embed"+c.suffix].Data, 1e-5)
-		got := trace(t, m, want["images_nonsquare_nhwc"], logits)
-		gomlxtest.NearAbs(t, name+" logits", got[0], want["nonsquare.logits"+c.logits].Data, 5e-5)
-		from := readMeta(t, formatTimm).Config
-		line := fmt.Sprintf("positions: %d×%d -> %d×%d (%s)", from.ImgSize[0]/from.Patch, from.ImgSize[1]/from.Patch,
-			size[0]/from.Patch, size[1]/from.Patch, cmp.Or(c.kind, c.format))
+		gomlxtest.NearAbs(t, name+" table", table, want[c.table].Data, 1e-5)
+		if c.logits != "" {
+			gomlxtest.NearAbs(t, name+" logits", trace(t, m, want[c.images], logits)[0], want[c.logits].Data, 5e-5)
+		}
+		line := fmt.Sprintf("positions: %d×%d -> %d×%d (%s)", from.Rows(), from.Cols(), m.Config.Rows(), m.Config.Cols(),
+			cmp.Or(c.kind, map[string]string{dinoSets[1]: resampleTimm}[c.set], m.Format))
 		if !slices.Contains(m.Report, line) {
 			t.Errorf("%s: report %q lacks %q", name, m.Report, line)
 		}
-	}
-}
-
-func TestResample_Googles(t *testing.T) { fixtures.Each(t, testResampleGoogles) }
-
-func testResampleGoogles(t *testing.T) {
-	name := regexp.MustCompile(`^google_zoom\.pos_embed_(\d+)x(\d+)$`)
-	patch, cases := readMeta(t, formatJAX).Config.Patch, 0
-	for key, want := range fixtures.Tensors(t, sets[formatJAX], "tensors.safetensors") {
-		if parts := name.FindStringSubmatch(key); parts != nil {
-			cases++
-			o := optionsFor(t, formatJAX)
-			rows, _ := strconv.Atoi(parts[1])
-			cols, _ := strconv.Atoi(parts[2])
-			o.ImageRows, o.ImageCols = rows*patch, cols*patch
-			m := imported(t, fixtures.Dir(t, sets[formatJAX]), o)
-			gomlxtest.NearAbs(t, key, tensors.MustCopyFlatData[float32](m.Variables[positionPath]), want.Data, 1e-5)
-		}
-	}
-	if cases == 0 {
-		t.Error("the fixture has no case")
 	}
 }
 
@@ -312,9 +274,9 @@ func inspected(t testing.TB, path string) *Info {
 func TestInspect_Fixtures(t *testing.T) { fixtures.Each(t, testInspectFixtures) }
 
 func testInspectFixtures(t *testing.T) {
-	for format := range sets {
-		c := imported(t, setDir(t, format), optionsFor(t, format)).Config
-		info := inspected(t, setDir(t, format))
+	for format, set := range sets {
+		c := imported(t, setDir(t, set), optionsFor(t, set)).Config
+		info := inspected(t, setDir(t, set))
 		ok := info.Config == c && info.Refused == "" && (format != formatHF || len(info.Labels) == c.Classes)
 		if format == formatJAX { // whose files lack the grid
 			sizes := []int{info.Config.Width, info.Config.Depth, info.Config.Heads, info.Config.Classes, info.Config.ImageRows}
@@ -497,5 +459,25 @@ func TestResample_Bounds(t *testing.T) {
 		if _, _, err := Resample(make([]float32, c.numbers), c.width, c.prefix, from, c.to, c.kind); (err == nil) != c.ok {
 			t.Errorf("%+v: %v", c, err)
 		}
+	}
+}
+
+// A graph would draw missing variables at random.
+func TestLogits_NeedEveryVariableAndImagesOfTheModel(t *testing.T) {
+	c := ownViT("learned")
+	store, b := stirred(t, c, nil), gomlxtest.Backend()
+	larger := c
+	larger.ImageRows = 8
+	_, ok := forward(b, store, "/vit", c, Noise(c, 2, 5))
+	if _, err := forward(b, store, "/vit", c, Noise(larger, 2, 5)); err == nil || ok != nil {
+		t.Errorf("images of another size: %v, its own: %v", err, ok)
+	}
+	gomlxtest.NoError(t, store.DeleteVariable("/vit/norm/gain"))
+	if _, err := forward(b, store, "/vit", c, Noise(c, 2, 5)); err == nil {
+		t.Error("a model that lacks a variable has logits")
+	}
+	_, err := (&Imported{Config: c, Variables: map[string]*tensors.Tensor{}}).Logits(b, Noise(c, 2, 5))
+	if err == nil || !strings.Contains(err.Error(), positionPath) {
+		t.Errorf("an import without its table: %v", err)
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/strictjson"
 	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/vit/position"
 )
@@ -104,6 +105,35 @@ func TestImport_InvalidTrainingCheckpoints(t *testing.T) {
 		dir, _, _ := trainedOn(t, ownViT("wepe"), c.change)
 		_, err := Import(dir, ImportOptions{})
 		refuses(t, fmt.Sprint(i), err, c.want, c.names)
+	}
+}
+
+// A field that this version does not know could change the model.
+func TestImport_NativeConfigIsReadStrictly(t *testing.T) {
+	const model = `{"image_rows":6,"image_cols":10,"patch_size":2,"channels":3,"width":48,"depth":2,"num_heads":3` +
+		`,"classes":7,"position":"learned"}`
+	const fit = `{"fit":"exact","size":[6,10],"resample":"bicubic"}`
+	of := func(model, more string) string { return `{"model_type":"wepe","model":` + model + more + `}` }
+	for text, names := range map[string]string{
+		of(model, ""): "", of(strings.Replace(model, "num_heads", "heads", 1), ""): "", // of an earlier version
+		of(model, `,"preprocess":`+fit): "", of(model, `,"params":[]`): "",
+		`{"model_type":3}`: "model_type", `{"model_type":"wepe2","model":` + model + `}`: "model_type",
+		of(strings.Replace(model, `"num_heads":3`, `"num_heads":5`, 1), ""): "5 heads", of(`3`, ""): "model",
+		of(strings.Replace(model, `"num_heads":3`, `"new":1`, 1), ""): `"new"`, of(model, `,"params":3`): "params",
+		of(model, `,"params":[{"path":"wepe_alpha_u","type":"x"}]`):                     "wepe_alpha_u",
+		of(model, `,"params":[{"path":"/seed","type":"int","value":1}]`):                `"/seed"`,
+		of(model, `,"params":[{"path":"wepe_alpha_u","type":"int8","value":300}]`):      `wepe_alpha_u`,
+		of(model, `,"params":[{"path":"wepe_alpha_u","type":"float64","value":"x"}]`):   `wepe_alpha_u`,
+		of(model, `,"params":[{"path":"wepe_alpha_u","type":"float64","value":"Inf"}]`): "",
+		of(model, `,"preprocess":3`):                                                        "preprocess",
+		of(model, `,"preprocess":`+strings.Replace(fit, "exact", "x", 1)):                   "fit",
+		of(model, `,"preprocess":{"fit":"patches","size":[6,10],"patch":2}`):                "patches",
+		of(strings.Replace(model, `"channels":3`, `"channels":1`, 1), `,"preprocess":`+fit): "channels",
+	} {
+		_, err := describeNative(gomlxtest.Must(strictjson.ParseObject([]byte(text)))(t))
+		if (err == nil) != (names == "") || err != nil && !strings.Contains(err.Error(), names) {
+			t.Errorf("%s: %v, want an error that names %q", text, err, names)
+		}
 	}
 }
 

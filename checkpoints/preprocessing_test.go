@@ -178,20 +178,15 @@ func TestImport_GridOfTheOptions(t *testing.T) {
 var rectangle = preprocess.Settings{Resize: preprocess.ResizeCover, Size: [2]int{8, 16}, Crop: [2]int{8, 16},
 	Resample: preprocess.Bicubic, Mean: [3]float64{0.5, 0.25, 0.125}, Std: [3]float64{0.5, 0.75, 0.3}}
 
-func fitted(s preprocess.Settings, change func(*preprocess.Settings)) preprocess.Settings {
-	change(&s)
-	return s
-}
-
 // Hugging Face's processors crop squares or rectangles of an image whose shorter side was set, so none covers 8×16;
 // timm's does, and rounds half pixels to even. A model trained with aspect keep has a grid per image; its files
 // describe one size.
 func TestExport_PreprocessingWhereTheFormatHasIt(t *testing.T) {
 	c := changedBy(ownViT("learned"), func(c *vit.Config) { c.ImageRows, c.ImageCols = 8, 16 })
 	store := stirred(t, c, nil)
-	exact := fitted(rectangle, func(s *preprocess.Settings) { s.Resize, s.Crop = preprocess.ResizeExact, [2]int{} })
-	rounded := fitted(rectangle, func(s *preprocess.Settings) { s.RoundCrop = true })
-	keep := fitted(exact, func(s *preprocess.Settings) { s.Resize, s.Patch = preprocess.ResizePatches, 2 })
+	exact := changedBy(rectangle, func(s *preprocess.Settings) { s.Resize, s.Crop = preprocess.ResizeExact, [2]int{} })
+	rounded := changedBy(rectangle, func(s *preprocess.Settings) { s.RoundCrop = true })
+	keep := changedBy(exact, func(s *preprocess.Settings) { s.Resize, s.Patch = preprocess.ResizePatches, 2 })
 	for format, want := range map[string]preprocess.Settings{
 		formatHF: exact, formatJAX: exact, formatTimm: rounded, formatNative: rectangle,
 	} {
@@ -214,19 +209,21 @@ func TestExport_PreprocessingWhereTheFormatHasIt(t *testing.T) {
 // Hugging Face rounds half a pixel of a crop down, timm to even; timm resizes bytes, and fills borders with the mean.
 // An export says so where images differ, and only there: each side of an image on its own.
 func TestDeclarable_NamesWhatTheFormatRoundsOtherwise(t *testing.T) {
-	crops := fitted(rectangle, func(s *preprocess.Settings) {
+	crops := changedBy(rectangle, func(s *preprocess.Settings) {
 		s.Resize, s.Size, s.Crop = preprocess.ResizeShortest, [2]int{19, 19}, [2]int{16, 16}
 	})
-	even := fitted(crops, func(s *preprocess.Settings) { s.RoundCrop = true })
+	even := changedBy(crops, func(s *preprocess.Settings) { s.RoundCrop = true })
 	exact := func(rows, cols int) preprocess.Settings {
-		return fitted(even, func(s *preprocess.Settings) { s.Resize, s.Size = preprocess.ResizeExact, [2]int{rows, cols} })
+		return changedBy(even, func(s *preprocess.Settings) { s.Resize, s.Size = preprocess.ResizeExact, [2]int{rows, cols} })
 	}
-	float := fitted(exact(16, 16), func(s *preprocess.Settings) { s.Float, s.Crop, s.RoundCrop = true, [2]int{}, false })
-	square := fitted(even, func(s *preprocess.Settings) { s.Resize = preprocess.ResizeCover })
+	float := changedBy(exact(16, 16), func(s *preprocess.Settings) {
+		s.Float, s.Crop, s.RoundCrop = true, [2]int{}, false
+	})
+	square := changedBy(even, func(s *preprocess.Settings) { s.Resize = preprocess.ResizeCover })
 	border := func(fill [3]uint8) preprocess.Settings {
-		return fitted(even, func(s *preprocess.Settings) { s.Resize, s.Fill = preprocess.ResizeContain, fill })
+		return changedBy(even, func(s *preprocess.Settings) { s.Resize, s.Fill = preprocess.ResizeContain, fill })
 	}
-	grey := fitted(crops, func(s *preprocess.Settings) { s.Grey16 = preprocess.GreyScale })
+	grey := changedBy(crops, func(s *preprocess.Settings) { s.Grey16 = preprocess.GreyScale })
 	for i, test := range []struct {
 		format, names string
 		s             preprocess.Settings

@@ -19,10 +19,14 @@ import (
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
 
+	"github.com/wepe-go/wepe/checkpoints/internal/index"
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/strictjson"
 	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // naming is a family with the prefix of its names.
@@ -194,40 +198,18 @@ func TestImport_Refusals(t *testing.T) {
 	integers := maps.Clone(ofHF) // numbers that the model computes with are floats
 	integers["classifier.bias"] = tensors.FromValue(make([]int32, 13))
 	const patch, google = "embedding/kernel", `{"model_type":"vit-jax","image_size":[6,10]}`
-	for i, c := range []struct {
+	type refusal struct {
 		n       naming
 		weights map[string]*tensors.Tensor
 		config  string
 		options ImportOptions
 		want    kind
 		names   string
-	}{
+	}
+	cases := []refusal{
 		{hf, ofHF, hfOf(), ImportOptions{}, opens, ""}, {hf, ofHF, "", ImportOptions{}, option, "config.json"},
 		{hf, ofHF, " ", ImportOptions{}, inFile, "JSON"}, {hf, ofHF, "[]", ImportOptions{}, inFile, "JSON object"},
 		{hf, ofHF, hfOf() + strings.Repeat(" ", maxSmall), ImportOptions{}, inFile, "16777216"},
-		{hf, ofHF, hfOf("x", `{"a":1,"a":2}`), ImportOptions{}, inFile, `"a"`},
-		{hf, ofHF, hfOf("new_option", "true"), ImportOptions{}, inFile, "new_option"},
-		{hf, ofHF, hfOf("model_type", `"bert"`), ImportOptions{}, inFile, "model_type"},
-		{hf, ofHF, hfOf("model_type", ""), ImportOptions{}, inFile, "model_type"},
-		{hf, ofHF, hfOf("problem_type", "3"), ImportOptions{}, inFile, "problem_type"},
-		{hf, ofHF, hfOf("problem_type", `"x"`), ImportOptions{}, inFile, "problem_type"},
-		{hf, ofHF, hfOf("hidden_act", `"relu"`), ImportOptions{}, inFile, "hidden_act"},
-		{hf, ofHF, hfOf("hidden_size", "1e400"), ImportOptions{}, inFile, "hidden_size"},
-		{hf, ofHF, hfOf("hidden_size", "15"), ImportOptions{}, inFile, "width 15"},
-		{hf, ofHF, hfOf("hidden_size", "28"), ImportOptions{}, mismatched, "[28 3 2 2]"},
-		{hf, ofHF, hfOf("num_attention_heads", ""), ImportOptions{}, inFile, "12 heads"}, // transformers' default
-		{hf, ofHF, hfOf("num_attention_heads", "4"), ImportOptions{}, inFile, "4 heads"},
-		{hf, ofHF, hfOf("layer_norm_eps", "1e-400"), ImportOptions{}, inFile, "layer_norm_eps"},
-		{hf, ofHF, hfOf("image_size", ""), ImportOptions{}, mismatched, "[1 12545 14]"},
-		{hf, ofHF, hfOf("image_size", "[10,10]"), ImportOptions{}, mismatched, "[1 26 14]"},
-		{hf, ofHF, hfOf("image_size", "1"), ImportOptions{}, inFile, "image_rows"},
-		{hf, ofHF, hfOf("num_hidden_layers", "2"), ImportOptions{}, mismatched, "layer.1."},
-		{hf, ofHF, hfOf("intermediate_size", "6"), ImportOptions{}, mismatched, "[6 14]"},
-		{hf, ofHF, hfOf("num_channels", "1"), ImportOptions{}, mismatched, "[14 1 2 2]"},
-		{hf, ofHF, hfOf("id2label", `{"0":"a"}`), ImportOptions{}, inFile, "id2label"},
-		{hf, ofHF, hfOf("id2label", "[1]"), ImportOptions{}, inFile, "id2label"},
-		{hf, ofHF, hfOf("id2label", labels(12, "00")), ImportOptions{}, inFile, "class 12"},
-		{hf, ofHF, hfOf("id2label", labels(13, "13")), ImportOptions{}, inFile, "id2label"},
 		{hf, changed(ofHF, "vit.embeddings.patch_embeddings.projection.weight"), hfOf(), ImportOptions{}, asked,
 			"ViTForImageClassification"},
 		{hf, changed(ofHF, "classifier.bias", 13, 1), hfOf(), ImportOptions{}, mismatched, "classifier.bias [13 1]"},
@@ -283,7 +265,28 @@ func TestImport_Refusals(t *testing.T) {
 		{jax, changed(ofJAX, "pre_logits/kernel", 14), "", ImportOptions{Classes: 13, Hints: Hints{Grid: smallGrid}}, opens,
 			""},
 		{jax, without(jax), "", hints(smallGrid), option, "Classes"},
+	}
+	for _, c := range []struct {
+		key, value string
+		want       kind
+		names      string
+	}{
+		{"x", `{"a":1,"a":2}`, inFile, `"a"`}, {"new_option", "true", inFile, "new_option"},
+		{"model_type", `"bert"`, inFile, "model_type"}, {"model_type", "", inFile, "model_type"},
+		{"problem_type", "3", inFile, "problem_type"}, {"problem_type", `"x"`, inFile, "problem_type"},
+		{"hidden_act", `"relu"`, inFile, "hidden_act"}, {"hidden_size", "1e400", inFile, "hidden_size"},
+		{"hidden_size", "15", inFile, "width 15"}, {"hidden_size", "28", mismatched, "[28 3 2 2]"},
+		{"num_attention_heads", "", inFile, "12 heads"}, // transformers' default
+		{"num_attention_heads", "4", inFile, "4 heads"}, {"layer_norm_eps", "1e-400", inFile, "layer_norm_eps"},
+		{"image_size", "", mismatched, "[1 12545 14]"}, {"image_size", "[10,10]", mismatched, "[1 26 14]"},
+		{"image_size", "1", inFile, "image_rows"}, {"num_hidden_layers", "2", mismatched, "layer.1."},
+		{"intermediate_size", "6", mismatched, "[6 14]"}, {"num_channels", "1", mismatched, "[14 1 2 2]"},
+		{"id2label", `{"0":"a"}`, inFile, "id2label"}, {"id2label", "[1]", inFile, "id2label"},
+		{"id2label", labels(12, "00"), inFile, "class 12"}, {"id2label", labels(13, "13"), inFile, "id2label"},
 	} {
+		cases = append(cases, refusal{hf, ofHF, hfOf(c.key, c.value), ImportOptions{}, c.want, c.names})
+	}
+	for i, c := range cases {
 		file := put(t, c.n, c.weights, c.config)
 		m, err := Import(file, c.options)
 		refuses(t, fmt.Sprintf("%d, %s %.80s, %+v", i, c.n.format, c.config, c.options), err, c.want, c.names)
@@ -388,39 +391,35 @@ func TestImport_DamageInUnusedTensors(t *testing.T) {
 // bounded by three times the file and 16 MiB. Half of the mutations change weights, half the JSON beside them.
 func TestImport_MutatedFiles(t *testing.T) {
 	gomlxtest.OnGo(t)
-	c := smallViT
-	c.Depth = 2
-	m := imported(t, put(t, timm, made(timm, c), timmConfig(c)), ImportOptions{})
-	whole := ownViT("wepe")
-	dirs := []string{
-		filepath.Dir(put(t, hfBase, made(hfBase, c), hfConfig("num_hidden_layers", "2"))),
-		exportedFrom(t, stirred(t, whole, map[string]any{"wepe_alpha_u": 0.3}), whole, ExportOptions{Format: formatNative}),
-	}
-	for _, format := range fileFormats {
-		dirs = append(dirs, exported(t, m, ExportOptions{Format: format, Preprocess: &normalized}))
-	}
-	giant, three := dinoLike()["dinov2 giant"], dinoLike()["dinov3"]
+	small, giant, three := changedBy(smallViT, func(c *vit.Config) { c.Depth = 2 }), dinoLike()["dinov2 giant"],
+		dinoLike()["dinov3"]
 	giant.Pool, giant.ImageCols, giant.MLPDim = "class+mean", giant.ImageRows, 2*giant.Width // transformers' Dinov2
-	for _, options := range []struct {
-		config vit.Config
-		format string
-	}{{giant, formatHF}, {three, formatHF}, {three, formatTimm}} {
-		dirs = append(dirs, exportedFrom(t, stirred(t, options.config, nil), options.config,
-			ExportOptions{Format: options.format, Headless: options.config == three && options.format == formatHF}))
+	dirs := []string{filepath.Dir(put(t, hfBase, made(hfBase, small), hfConfig("num_hidden_layers", "2")))}
+	add := func(c vit.Config, params map[string]any, o ExportOptions) {
+		dirs = append(dirs, exportedFrom(t, stirred(t, c, params), c, o))
 	}
+	add(ownViT("wepe"), args("wepe_alpha_u", 0.3), ExportOptions{Format: formatNative})
+	for _, format := range fileFormats {
+		add(small, nil, ExportOptions{Format: format, Preprocess: &normalized})
+	}
+	add(giant, nil, ExportOptions{})
+	add(three, nil, ExportOptions{Headless: true})
+	add(three, nil, ExportOptions{Format: formatTimm})
 	files := map[string][]byte{}
 	var weights, texts []string
 	for _, dir := range dirs {
-		for name, list := range map[string]*[]string{foreignWeights: &weights, "model.npz": &weights, foreignConfig: &texts,
-			foreignPreprocessor: &texts} {
-			if raw, err := os.ReadFile(filepath.Join(dir, name)); err == nil {
-				files[filepath.Join(dir, name)] = raw
-				*list = append(*list, filepath.Join(dir, name))
+		for _, file := range gomlxtest.Must(filepath.Glob(filepath.Join(dir, "*")))(t) {
+			switch filepath.Ext(file) {
+			case ".json":
+				texts = append(texts, file)
+			case ".safetensors", ".npz":
+				weights = append(weights, file)
+			default:
+				continue
 			}
+			files[file] = readFile(t, file)
 		}
 	}
-	slices.Sort(weights)
-	slices.Sort(texts)
 	rng := campaign.Rand(9)
 	tried, accepted := 0, 0
 	for i := range campaign.Times(2000) {
@@ -484,4 +483,170 @@ func changed(weights map[string]*tensors.Tensor, name string, dims ...int) map[s
 		weights[name] = randomTensor(rand.New(rand.NewPCG(1, 1)), dtypes.Float32, dims...)
 	}
 	return weights
+}
+
+func TestImport_LeaksNothing(t *testing.T) {
+	dir, store := t.TempDir(), newStore(t, 1)
+	save(t, Saver{Dir: dir}, store, 1, nil)
+	damaged := beside(t, dir, store, 2, nil)
+	rewrite(t, filepath.Join(damaged, variablesName), func(raw []byte) []byte { raw[len(raw)-1] ^= 1; return raw })
+	var files []string
+	for _, n := range []naming{hf, timm, jax} {
+		config := configOf(n, smallViT)
+		file, cut := put(t, n, made(n, smallViT), config), put(t, n, made(n, smallViT), config)
+		rewrite(t, cut, func(raw []byte) []byte { return raw[:len(raw)-7] })
+		files = append(files, file, cut)
+	}
+	campaign.Leaks(t, 20, func(int) {
+		unlock := gomlxtest.Must(Lock(dir))(t)
+		c, skipped := newest(t, dir)
+		if err := c.Load(model.NewStore(), nil); err != nil || len(skipped) != 1 {
+			t.Fatal(err, skipped)
+		}
+		refused := 0
+		for _, file := range files {
+			_, err := Import(file, ImportOptions{Hints: Hints{Grid: smallGrid}})
+			_, also := Inspect(file, ImportOptions{})
+			if err != nil && also != nil {
+				refused++
+			}
+		}
+		if refused != 3 {
+			t.Errorf("%d files are refused, want the three that are cut", refused)
+		}
+		gomlxtest.NoError(t, unlock())
+	})
+}
+
+// FuzzJSON: each JSON reader either returns a one-line error, or values in range that are read back unchanged after
+// writing.
+func FuzzJSON(f *testing.F) {
+	manifest := gomlxtest.Must(manifest{Format: formatName, Version: formatVersion, Step: 7, Meta: []byte(`{"a":"<&>"}`),
+		Files: []fileRecord{{variablesName, 1, "00"}, {storeName, 2, "ff"}}}.seal())(f)
+	const model = `{"image_rows":6,"image_cols":10,"patch_size":2,"width":14,"depth":2,"num_heads":7,"classes":13}`
+	seeds := []string{
+		string(manifest), string(manifest[:len(manifest)/2]), `{"manifest":null,"sha256":""}`,
+		`{"manifest":{},"sha256":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"}`,
+
+		`{"params":[{"path":"/a/b","type":"float64","value":"NaN"},{"path":"/c","type":"[]int","value":[1,2]}],
+			"frozen":["/x"]}`,
+		`{"params":[{"path":"/a","type":"int8","value":300}]}`,
+		`{"params":[{"path":"/a","type":"func()","value":1}],"frozen":{}}`,
+		`{"params":[{"path":"/a","type":"[]float32","value":["Inf",1e39]}]}`,
+
+		hfConfig(), hfConfig("id2label", labels(12, "12")),
+		hfConfig("image_size", "[3,6,10]", "num_attention_heads", "1e3"),
+		`{"pretrained_cfg":{"input_size":[3,224,224]},"model_args":{"num_heads":3,"img_size":32}}`,
+		`{"a":{"b":[{"c":null}]},"a":1}`, strings.Repeat(`{"a":[`, 40),
+
+		`{"model_type":"wepe","model":` + model + `,"params":[
+			{"path":"wepe_alpha_u","type":"float64","value":0.3},{"path":"wepe_mode","type":"string","value":"paper"}],
+			"id2label":{"0":"a"}}`,
+		`{"model_type":"wepe","model":{"width":1e30}}`, `{"model_type":"wepe","model":{"unknown":1}}`,
+		`{"model_type":"wepe","model":` + strings.Replace(model, "14", "99999999", 1) + `}`,
+		`{"model_type":"wepe","model":` + model + `,"params":[{"path":"/seed","type":"[]int","value":[1]}]}`,
+
+		`{"metadata":{"total_size":8},"weight_map":{"w":"model-00001-of-00002.safetensors"}}`,
+		`{"weight_map":{"w":"../x.safetensors"}}`, `{"weight_map":{"w":"x/y.safetensors","v":"C:x.safetensors"}}`,
+		`{"weight_map":{"w":"a\u0000.safetensors"}}`,
+	}
+	campaign.Fuzz(f, seeds, func(t *testing.T, text string) {
+		raw := []byte(text)
+		fuzzManifest(t, raw)
+		fuzzStore(t, raw)
+		fuzzIndex(t, raw)
+		if config, err := strictjson.ParseObject(raw); err == nil {
+			fuzzConfig(t, config)
+			fuzzNative(t, config)
+		}
+	})
+}
+
+// accepted reports whether err is nil; an error must be one line and, for a file, a formatError.
+func accepted(t *testing.T, err error, ofFile bool) bool {
+	t.Helper()
+	var format *formatError
+	if err != nil && (strings.Contains(err.Error(), "\n") || ofFile && !errors.As(err, &format)) {
+		t.Errorf("%T: %v", err, err)
+	}
+	return err == nil
+}
+
+func fuzzManifest(t *testing.T, raw []byte) {
+	m, err := unseal("MANIFEST.json", raw)
+	if !accepted(t, err, true) {
+		return
+	}
+	again := gomlxtest.Must(m.seal())(t)
+	back, err := unseal("MANIFEST.json", again)
+	var meta bytes.Buffer // as encoding/json writes it
+	json.HTMLEscape(&meta, m.Meta)
+	if err != nil || back.Step != m.Step || !bytes.Equal(back.Meta, meta.Bytes()) || len(back.Files) != len(m.Files) {
+		t.Errorf("%+v became %+v, %v", m, back, err)
+	}
+}
+
+func fuzzStore(t *testing.T, raw []byte) {
+	params, _, err := decodeStore("store.json", raw)
+	accepted(t, err, true)
+	for path, value := range params {
+		p, err := newParam(path, value)
+		if err != nil {
+			continue // a string that is not UTF-8
+		}
+		if again, err := decodeParam(p); err != nil || fmt.Sprint(again) != fmt.Sprint(value) {
+			t.Errorf("%s: %v, %v, want %v", path, again, err, value)
+		}
+	}
+}
+
+// Every file that an index names is beside it.
+func fuzzIndex(t *testing.T, raw []byte) {
+	shards, err := index.Parse(raw)
+	accepted(t, err, false)
+	for _, name := range shards {
+		if filepath.Dir(filepath.Join("d", name)) != "d" || !strings.HasSuffix(name, ".safetensors") {
+			t.Errorf("file %q", name)
+		}
+	}
+}
+
+func fuzzConfig(t *testing.T, config strictjson.Object) {
+	fields, err := values(config)
+	if !accepted(t, err, false) {
+		return
+	}
+	for _, f := range families {
+		m, err := f.read(fields, true)
+		if accepted(t, err, false) && !sound(m.config) {
+			t.Errorf("%s is read as %+v", f.class, m.config)
+		}
+	}
+	for key, value := range fields {
+		size, err := imageSize(value)
+		if err == nil && (min(size[0], size[1]) < 1 || max(size[0], size[1]) > maxPixels) {
+			t.Errorf("%s: %s is read as %s", key, config[key], size)
+		}
+	}
+	if names, _ := labelsIn(config, 13); len(names) != 0 && len(names) != 13 {
+		t.Errorf("%d labels", len(names))
+	}
+}
+
+func sound(c vit.Config) bool {
+	_, err := c.Resolve()
+	return err == nil
+}
+
+// An accepted config describes a model that could be built.
+func fuzzNative(t *testing.T, config strictjson.Object) {
+	found, err := describeNative(config)
+	if accepted(t, err, false) && (!sound(found.config) || found.config != gomlxtest.Resolved(found.config)) {
+		t.Errorf("%+v", found.config)
+	}
+	for name := range found.params {
+		if !slices.Contains(position.Params(), name) {
+			t.Errorf("hyperparameter %q", name)
+		}
+	}
 }

@@ -5,10 +5,14 @@ package checkpoints
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -20,10 +24,10 @@ import (
 	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/pkg/errors"
 
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/weight"
 )
 
 // randomTensor fills a tensor of any type with random bits, NaNs and all; bools with 0 and 1.
@@ -111,11 +115,7 @@ func newest(t testing.TB, dir string) (*Checkpoint, []error) {
 func TestSave_EveryType(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "runs", "first")
 	want := newStore(t, 1)
-	type progress struct {
-		Best float64
-		Note string
-	}
-	meta := progress{0.1234567890123, "a <b> & \u2028 \"c\"\n"}
+	meta := map[string]any{"best": 0.1234567890123, "note": "a <b> & \u2028 \"c\"\n"}
 	save(t, Saver{Dir: dir, Omit: isData}, want, 123, meta)
 	c, skipped := newest(t, dir)
 	if c == nil || len(skipped) > 0 || c.Step != 123 || filepath.Base(c.Path) != "step-00000123" {
@@ -127,11 +127,10 @@ func TestSave_EveryType(t *testing.T) {
 			t.Errorf("%s of an equal state differs", name)
 		}
 	}
-	var got progress
-	if err := json.Unmarshal(c.Meta, &got); err != nil || got != meta {
+	var got map[string]any
+	if err := json.Unmarshal(c.Meta, &got); err != nil || !maps.Equal(got, meta) {
 		t.Errorf("meta %s: %+v, %v", c.Meta, got, err)
 	}
-
 	store := model.NewStore()
 	if err := c.Load(store, nil); err != nil || store.GetVariable("/data/images") != nil {
 		t.Fatalf("%v, or an omitted variable was saved", err)
@@ -251,11 +250,7 @@ func TestSave_RemovesOlderCheckpoints(t *testing.T) {
 			t.Errorf("saved %s, the newest is %s", path, c.Path)
 		}
 	}
-	listed := gomlxtest.Must(os.ReadDir(dir))(t)
-	var got []string
-	for _, entry := range listed {
-		got = append(got, entry.Name())
-	}
+	got := gomlxtest.Must(fs.Glob(os.DirFS(dir), "*"))(t)
 	want := []string{"notes", "step-00000001", "step-00000002.tmp-x", "step-123456789", "step-5"}
 	if !slices.Equal(got, want) {
 		t.Errorf("left %q, want %q", got, want)
@@ -289,8 +284,6 @@ const (
 	crashAfter                       // … and after it
 	crashPowerFails                  // … after it, and the disk loses unsynced data
 )
-
-var faultModes = []faultMode{failNoSpace, failIO, shortWrite, crashBefore, crashAfter, crashPowerFails}
 
 func (m faultMode) String() string {
 	return [...]string{"ENOSPC", "EIO", "short write", "crash before", "crash after", "power cut"}[m]
@@ -328,7 +321,7 @@ func (f *faultyFiles) do(what, path string, run func() error, half func()) error
 	}
 	err := run()
 	f.dead = true
-	return errors.Wrapf(errDead, "after %v", err)
+	return fmt.Errorf("after %v: %w", err, errDead)
 }
 
 func (f *faultyFiles) mkdir(path string) error {
@@ -482,7 +475,7 @@ func twoStores(t testing.TB) map[int64]*model.Store {
 
 func TestSave_FaultAtAnyOperationLosesNoCheckpoint(t *testing.T) {
 	stores, tried := twoStores(t), 0
-	for _, mode := range faultModes {
+	for mode := range crashPowerFails + 1 {
 		var operations, afterRename int
 		for try := 0; ; try++ {
 			tried++
@@ -537,4 +530,296 @@ func TestSave_FaultAtAnyOperationLosesNoCheckpoint(t *testing.T) {
 		}
 	}
 	t.Logf("%d tries", tried)
+}
+
+// A generator alone is no model, any other variable is.
+func TestLoad_OnlyIntoAnEmptyStoreOrTheSameVariables(t *testing.T) {
+	dir := t.TempDir()
+	save(t, Saver{Dir: dir}, newStore(t, 1), 3, nil)
+	c, _ := newest(t, dir)
+	for _, extra := range []int{0, 1, 3} {
+		for _, seeded := range []bool{false, true} {
+			store := model.NewStore()
+			for i := range extra {
+				store.RootScope().VariableWithValue(fmt.Sprintf("x%d", i), float32(1))
+			}
+			if seeded {
+				gomlxtest.NoError(t, store.SetRNGStateFromSeed(42))
+			}
+			err := c.Load(store, nil)
+			if mismatch := (*MismatchError)(nil); extra == 0 && err != nil || extra > 0 && (!errors.As(err, &mismatch) ||
+				len(mismatch.Missing) != extra) {
+				t.Errorf("%d variables, with a generator %v: %v", extra, seeded, err)
+			}
+		}
+	}
+	loading := model.NewStore()
+	loading.SetLoader(noLoader{})
+	m := imported(t, put(t, timm, made(timm, smallViT), timmConfig(smallViT)), ImportOptions{})
+	for what, err := range map[string]error{"checkpoint": c.Load(loading, nil), "import": m.Load(loading.Scope("/vit"))} {
+		if !errors.Is(err, weight.ErrLoader) {
+			t.Errorf("a store with a loader: %s: %v", what, err)
+		}
+	}
+	scope := model.NewStore().Scope("/vit")
+	if err := m.Load(scope); err != nil || scope.NumVariables() != len(m.Variables) {
+		t.Errorf("%v, %d variables, want %d", err, scope.NumVariables(), len(m.Variables))
+	}
+	if err := m.Load(scope); err == nil {
+		t.Error("a model was loaded twice")
+	}
+}
+
+// noLoader loads nothing.
+type noLoader struct{ model.Loader }
+
+// The names of one run: attempts of a step, and what no Save writes.
+func TestNames_AreOrderedByStepAndAttempt(t *testing.T) {
+	for base, want := range map[string]dirName{
+		"step-00000007": {step: 7}, "step-00000007.3": {step: 7, attempt: 3}, "step-123456789": {step: 123456789},
+		"step-00000007.tmp-15": {step: 7, temporary: true}, "step-00000007.3.tmp-15": {step: 7, attempt: 3, temporary: true},
+		"step-999999999999999999": {step: 999999999999999999},
+	} {
+		if got, ok := parseName(base); !ok || got != want {
+			t.Errorf("%s: %+v, %v", base, got, ok)
+		}
+	}
+	for _, base := range []string{"step-7", "step-000000007", "step-00000007.0", "step-00000007.03", "step-0000000x",
+		"step-1999999999999999999", "step-00000007.tmp-", "xstep-00000007", "step-00000007.1234567"} {
+		if got, ok := parseName(base); ok {
+			t.Errorf("%s: %+v", base, got)
+		}
+	}
+	var want []string
+	dir := t.TempDir()
+	for _, name := range []string{"7.11", "7.10", "7.2", "7", "6"} {
+		want = append(want, filepath.Join(dir, "step-0000000"+name))
+		gomlxtest.NoError(t, os.Mkdir(want[len(want)-1], 0o755))
+	}
+	if got, _, err := listNames(dir); err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %v, want %s", got, err, want)
+	}
+}
+
+// Runs by what their directories best and last have: nothing, an intact (I), a damaged (D), or a half-written (H)
+// checkpoint. Find returns the step, 7 of the best and 9 of the last.
+func TestFind_WeightsOfARun(t *testing.T) {
+	for _, c := range []struct {
+		best, last string
+		want       map[string]int64 // by which: 0 for none, -1 for an error
+		skipped    map[string]int
+	}{
+		{"", "", map[string]int64{"": 0, BestDir: 0, LastDir: 0, Start: 0, Resume: 0, "first": -1}, nil},
+		{"I", "I", map[string]int64{"": 7, BestDir: 7, LastDir: 9, Start: 7, Resume: 9}, nil},
+		{"I", "", map[string]int64{"": 7, BestDir: 7, LastDir: -1, Start: 7, Resume: 7}, nil},
+		{"", "I", map[string]int64{"": 9, BestDir: -1, LastDir: 9, Start: 9, Resume: 9}, nil},
+		{"D", "I", map[string]int64{"": -1, BestDir: -1, LastDir: 9, Resume: 9}, map[string]int{"": 1, BestDir: 1}},
+		{"H", "I", map[string]int64{"": 9, BestDir: -1, LastDir: 9, Resume: 9}, map[string]int{"": 1, BestDir: 1}},
+		{"I", "D", map[string]int64{"": 7, LastDir: -1, Resume: 7}, map[string]int{LastDir: 1, Resume: 1}},
+		{"D", "H", map[string]int64{"": -1, LastDir: -1, Resume: 0}, map[string]int{"": 1, LastDir: 1, Resume: 2}},
+		{"H", "", map[string]int64{"": -1, Resume: 0}, map[string]int{"": 1, Resume: 1}},
+	} {
+		dir := t.TempDir()
+		for kind, step := range map[string]int64{BestDir: 7, LastDir: 9} {
+			at := filepath.Join(dir, kind)
+			switch state := map[string]string{BestDir: c.best, LastDir: c.last}[kind]; state {
+			case "H":
+				gomlxtest.NoError(t, os.MkdirAll(filepath.Join(at, "step-00000005.tmp-1"), 0o755))
+			case "I", "D":
+				if path := save(t, Saver{Dir: at}, model.NewStore(), step, nil); state == "D" {
+					putFile(t, filepath.Join(path, storeName), nil)
+				}
+			}
+		}
+		for which, want := range c.want {
+			found, skipped, err := Find(dir, which)
+			step, kind := int64(0), ""
+			if found != nil {
+				step, kind = found.Step, found.Kind
+			}
+			if err != nil {
+				step = -1
+			}
+			if step != want || len(skipped) != c.skipped[which] || kind != map[int64]string{7: BestDir, 9: LastDir}[step] {
+				t.Errorf("best %q, last %q: %q is step %d of %q, %v, skipped %v; want step %d", c.best, c.last, which, step, kind,
+					err, skipped, want)
+			}
+		}
+	}
+	path := save(t, Saver{Dir: filepath.Join(t.TempDir(), BestDir)}, model.NewStore(), 7, nil)
+	t.Chdir(path)
+	for _, spelled := range []string{path, path + "/", ".", "../" + filepath.Base(path)} {
+		if c, _, err := Find(spelled, ""); err != nil || c.Kind != BestDir {
+			t.Errorf("%s: %+v, %v", spelled, c, err)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	putFile(t, file, nil)
+	if c, _, err := Find(file, ""); c != nil || err != nil {
+		t.Errorf("a file has no checkpoint: %v, %v", c, err)
+	}
+}
+
+// removing removes the new checkpoint as soon as it is complete, as another process could.
+type removing struct{ osFiles }
+
+func (removing) rename(from, to string) error {
+	return errors.Join(os.Rename(from, to), os.RemoveAll(to))
+}
+
+func TestSave_CheckpointThatVanishesIsAnError(t *testing.T) {
+	path, err := Saver{Dir: t.TempDir(), files: removing{}}.Save(model.NewStore(), 7, nil)
+	if err == nil || filepath.Base(path) != "step-00000007" {
+		t.Errorf("%q, %v", path, err)
+	}
+}
+
+// beside saves a checkpoint in a directory that has others, which Save would remove.
+func beside(t *testing.T, dir string, store *model.Store, step int64, meta any) string {
+	t.Helper()
+	from := save(t, Saver{Dir: t.TempDir()}, store, step, meta)
+	path := filepath.Join(dir, filepath.Base(from))
+	gomlxtest.NoError(t, os.Rename(from, path))
+	return path
+}
+
+func TestFind_SkipsDamagedCheckpoints(t *testing.T) {
+	file := func(name string, change func([]byte) []byte) func(string) {
+		return func(dir string) { rewrite(t, filepath.Join(dir, name), change) }
+	}
+	cut := func(raw []byte) []byte { return raw[:len(raw)/2] }
+	flip := func(raw []byte) []byte { raw[len(raw)/2] ^= 1; return raw }
+	replace := func(from, to string) func([]byte) []byte {
+		return func(raw []byte) []byte { return bytes.Replace(raw, []byte(from), []byte(to), 1) }
+	}
+	gone := func(name string) func(string) {
+		return func(dir string) { gomlxtest.NoError(t, os.Remove(filepath.Join(dir, name))) }
+	}
+	resealed := func(change func(*manifest)) func(string) {
+		return func(dir string) {
+			m := gomlxtest.Must(readManifest(dir))(t)
+			change(&m)
+			putFile(t, filepath.Join(dir, manifestName), gomlxtest.Must(m.seal())(t))
+		}
+	}
+	intact := newStore(t, 1)
+	for name, damage := range map[string]func(dir string){
+		"manifest half": file(manifestName, cut), "manifest gone": gone(manifestName),
+		"manifest null": file(manifestName, func([]byte) []byte { return []byte("null") }),
+		"other step":    file(manifestName, replace(`"step": 2`, `"step": 3`)),
+		"other meta":    file(manifestName, replace(`0.25`, `0.75`)),
+		"other directory name": func(dir string) {
+			gomlxtest.NoError(t, os.Rename(dir, strings.TrimSuffix(dir, "2")+"3"))
+		},
+		"newer format":              resealed(func(m *manifest) { m.Version = 2 }),
+		"another format":            resealed(func(m *manifest) { m.Format = "x" }),
+		"negative step":             resealed(func(m *manifest) { m.Step = -1 }),
+		"path out of the directory": resealed(func(m *manifest) { m.Files[0].Name = "../step-00000001/x" }),
+		"a file twice":              resealed(func(m *manifest) { m.Files[1] = m.Files[0] }),
+		"a third file":              resealed(func(m *manifest) { m.Files = append(m.Files, m.Files[0]) }),
+		"variables half":            file(variablesName, cut), "variables one bit": file(variablesName, flip),
+		"variables one byte longer": file(variablesName, func(raw []byte) []byte { return append(raw, 0) }),
+		"variables gone":            gone(variablesName),
+		"variables a directory": func(dir string) {
+			gone(variablesName)(dir)
+			gomlxtest.NoError(t, os.Mkdir(filepath.Join(dir, variablesName), 0o755))
+		},
+		"store half": file(storeName, cut), "store one bit": file(storeName, flip), "store gone": gone(storeName),
+	} {
+		dir := t.TempDir()
+		save(t, Saver{Dir: dir}, intact, 1, nil)
+		damage(beside(t, dir, newStore(t, 2), 2, map[string]float64{"best": 0.25}))
+		gomlxtest.NoError(t, os.Mkdir(filepath.Join(dir, "step-00000009.tmp-4"), 0o755))
+		got, skipped := newest(t, dir)
+		if got == nil || got.Step != 1 || len(skipped) != 2 || !strings.Contains(skipped[0].Error(), ".tmp-4") ||
+			strings.Contains(skipped[1].Error(), "\n") {
+			t.Fatalf("%s: latest %+v, skipped %v", name, got, skipped)
+		}
+		store := model.NewStore()
+		gomlxtest.NoError(t, got.Load(store, nil))
+		sameVariables(t, store, intact, nil)
+	}
+}
+
+func TestLoad_DamageAfterOpening(t *testing.T) {
+	dir := t.TempDir()
+	save(t, Saver{Dir: dir}, newStore(t, 1), 1, nil)
+	c, _ := newest(t, dir)
+	rewrite(t, filepath.Join(c.Path, variablesName), func(raw []byte) []byte { raw[len(raw)-1] ^= 1; return raw })
+	store, before := newStore(t, 2), newStore(t, 2)
+	if err := c.Load(store, nil); err == nil || !strings.Contains(err.Error(), "SHA-256") {
+		t.Errorf("%v", err)
+	}
+	sameVariables(t, store, before, nil)
+	gomlxtest.NoError(t, os.RemoveAll(c.Path))
+	if err := c.Check(store, nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a checkpoint that was removed: %v", err)
+	}
+}
+
+func TestLoad_AnotherModelListsTheDifferences(t *testing.T) {
+	storeOf := func(shapes map[string][]int) *model.Store {
+		store := model.NewStore()
+		for path, dims := range shapes {
+			value := randomTensor(rand.New(rand.NewPCG(1, 1)), dtypes.Float32, dims...)
+			gomlxtest.Must(store.CreateVariable(path, value))(t)
+		}
+		return store
+	}
+	saved := storeOf(map[string][]int{"/vit/head/weights": {7, 5}, "/vit/block_1/weights": {3, 11}, "/vit/norm": {13},
+		"/data/images": {2}})
+	other := storeOf(map[string][]int{"/vit/head/weights": {7, 3}, "/vit/position": {17}, "/vit/norm": {13},
+		"/metrics/mean": nil})
+	dir := t.TempDir()
+	save(t, Saver{Dir: dir}, saved, 1, nil)
+	c, _ := newest(t, dir)
+	omit := func(path string) bool { return isData(path) || strings.HasPrefix(path, "/metrics/") }
+	before := bytesOf(t, other.GetVariable("/vit/norm").MustValue())
+	for _, err := range []error{c.Load(other, omit), c.Check(other, omit)} {
+		e := onlyMismatch(t, err)
+		if !slices.Equal(e.Mismatched, []string{"/vit/head/weights (Float32)[7, 5], in the model (Float32)[7, 3]"}) ||
+			!slices.Equal(e.Missing, []string{"/vit/position (Float32)[17]"}) ||
+			!slices.Equal(e.Unexpected, []string{"/vit/block_1/weights (Float32)[3, 11]"}) {
+			t.Errorf("%+v", e)
+		}
+	}
+	if !bytes.Equal(before, bytesOf(t, other.GetVariable("/vit/norm").MustValue())) || other.NumVariables() != 4 {
+		t.Error("the store was changed")
+	}
+	fresh := model.NewStore()
+	gomlxtest.NoError(t, c.Load(fresh, omit))
+	fresh.Scope("/vit").VariableWithValue("position", float32(17)) // as if another model was built after loading
+	if e := onlyMismatch(t, c.Check(fresh, omit)); len(e.Missing) != 1 {
+		t.Errorf("Check after building another model: %v", e)
+	}
+	hostile := &MismatchError{Path: "x", Missing: strings.Fields("a b c d e f g"), Unexpected: []string{"b\n\x1b[31m [7]"}}
+	if text := hostile.Error(); strings.ContainsAny(text, "\n\x1b") || strings.Contains(text, ", f") {
+		t.Errorf("%q", text)
+	}
+}
+
+func TestLock_HasOneOwner(t *testing.T) {
+	if dir := os.Getenv("WEPE_TEST_LOCK"); dir != "" { // the other process
+		if _, err := Lock(dir); err == nil {
+			t.Fatal("locked")
+		}
+		return
+	}
+	dir, file := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "file")
+	putFile(t, file, nil)
+	if _, err := Lock(filepath.Join(file, "run")); err == nil {
+		t.Error("locked below a file")
+	}
+	for range 2 { // again after unlocking
+		unlock := gomlxtest.Must(Lock(dir))(t)
+		other := exec.Command(os.Args[0], "-test.run", "^TestLock_HasOneOwner$", "-test.v")
+		other.Env = append(os.Environ(), "WEPE_TEST_LOCK="+dir)
+		if out, err := other.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS") {
+			t.Errorf("the other process: %v\n%s", err, out)
+		}
+		if _, err := Lock(dir); err == nil {
+			t.Error("locked twice in one process")
+		}
+		gomlxtest.NoError(t, unlock())
+	}
 }
