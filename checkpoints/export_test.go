@@ -509,9 +509,7 @@ func TestONNX_LogitsOfEveryEncodingAndPart(t *testing.T) {
 		"norms":      func(c *vit.Config) { c.QKNorm, c.ContextNorm, c.MLPNorm, c.PreNorm = true, true, true, true },
 		"scale":      func(c *vit.Config) { c.LayerScale, c.Registers, c.QKVBias = 0.5, 3, "qv" },
 	} {
-		c := ownViT("learned")
-		set(&c)
-		models[name] = gomlxtest.Resolved(c)
+		models[name] = gomlxtest.Resolved(changedBy(ownViT("learned"), set))
 	}
 	for name, c := range models {
 		store := stirred(t, c, nil)

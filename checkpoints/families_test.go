@@ -28,12 +28,6 @@ import (
 	"github.com/wepe-go/wepe/vit/position"
 )
 
-// pooledAndLogits runs an import on images.
-func pooledAndLogits(t *testing.T, m *Imported, images fixtures.Tensor) [][]float64 {
-	t.Helper()
-	return trace(t, m, images, func(tr *vit.Trace) []*Node { return []*Node{tr.Pooled, tr.Logits} })
-}
-
 func TestFamilies_EqualTheirSoftware(t *testing.T) { fixtures.Each(t, testFamiliesEqualTheirSoftware) }
 
 // The fixture has float16 weights, so that both sides compute with equal numbers.
@@ -47,7 +41,10 @@ func testFamiliesEqualTheirSoftware(t *testing.T) {
 			source := filepath.Join(dir, entry.Name())
 			m := imported(t, source, ImportOptions{HeadOptional: true})
 			want := fixtures.Tensors(t, set, entry.Name()+"/expected.safetensors")
-			got := pooledAndLogits(t, withHead(m), want["images"])
+			run := func(m *Imported) [][]float64 {
+				return trace(t, withHead(m), want["images"], func(tr *vit.Trace) []*Node { return []*Node{tr.Pooled, tr.Logits} })
+			}
+			got := run(m)
 			pooled, headless := want["pooled"]
 			if headless {
 				gomlxtest.Near(t, "pooled", got[0], pooled.Data, tolerance)
@@ -70,8 +67,7 @@ func testFamiliesEqualTheirSoftware(t *testing.T) {
 					sameFiles(t, dir, source)
 					compared = append(compared, entry.Name())
 				}
-				again := pooledAndLogits(t, withHead(back), want["images"])
-				gomlxtest.Near(t, "exported as "+format, again[0], got[0], 1e-6)
+				gomlxtest.Near(t, "exported as "+format, run(back)[0], got[0], 1e-6)
 			}
 			seen[classOf(t, source)] = true
 		})
@@ -453,9 +449,7 @@ func dinoLike() map[string]vit.Config {
 			c.SwiGLU = true
 		},
 	} {
-		c := ownViT("learned")
-		change(&c)
-		models[name] = c
+		models[name] = changedBy(ownViT("learned"), change)
 	}
 	return models
 }
