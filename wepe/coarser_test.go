@@ -5,32 +5,29 @@ package wepe
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
+	"gonum.org/v1/gonum/floats"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
-// forms are the encodings that depend on the training grid, for one store each.
-var forms = map[string][]kv{
-	"tanh":   {},
-	"sphere": {{byCompression: compressSphere, ParamAlphaU: 0.9, ParamAlphaV: 0.8}},
-	"mlp":    {{byCompression: compressSphere, ParamProjection: mlp}},
-	"table":  {byTable},
-	"lut":    {{byCompression: compressSphere}, byTable},
-}
-
-func TestOnACoarserGrid_a_patch_has_the_mean_of_the_rows_that_it_covers(t *testing.T) {
+func TestEncoder_CoarserGridHasMeans(t *testing.T) {
 	const width, prefix = 6, 2
 	encoded := func(store *model.Store, rows, cols int, settings ...kv) []float64 {
 		return run(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
 			return []*Node{New(s, rows, cols, width).WithPrefix(prefix).with(settings...).encoder().Encode(g)}
 		}), float32(0))[0]
 	}
-	for name, form := range forms {
+	for name, form := range map[string]kv{
+		"tanh": {}, "sphere": {byCompression: compressSphere, ParamAlphaU: 0.9, ParamAlphaV: 0.8},
+		"mlp": {byCompression: compressSphere, ParamProjection: mlp}, "table": byTable,
+		"lut": {byCompression: compressSphere, byEvaluation: evaluateTable},
+	} {
 		for _, c := range []struct{ trained, opened, denser [2]int }{
 			{[2]int{6, 10}, [2]int{3, 5}, [2]int{6, 10}}, // a patch is two by two
 			{[2]int{7, 5}, [2]int{3, 5}, [2]int{9, 5}},   // 7/3 is more than 2
@@ -39,10 +36,10 @@ func TestOnACoarserGrid_a_patch_has_the_mean_of_the_rows_that_it_covers(t *testi
 			{[2]int{0, 0}, [2]int{3, 2}, [2]int{3, 2}},   // as trained
 		} {
 			store := model.NewStore()
-			dense := encoded(store, c.denser[0], c.denser[1], form...)
+			dense := encoded(store, c.denser[0], c.denser[1], form)
 			rows, cols := c.opened[0], c.opened[1]
 			down, across := c.denser[0]/rows, c.denser[1]/cols
-			want := append([]float64(nil), dense[:prefix*width]...)
+			want := slices.Clone(dense[:prefix*width])
 			for k := range rows * cols {
 				for i := range width {
 					var sum float64
@@ -53,8 +50,7 @@ func TestOnACoarserGrid_a_patch_has_the_mean_of_the_rows_that_it_covers(t *testi
 					want = append(want, sum/float64(down*across))
 				}
 			}
-			trained := kv{ParamRows: c.trained[0], ParamCols: c.trained[1]}
-			got := encoded(store, rows, cols, append(append([]kv(nil), form...), trained)...)
+			got := encoded(store, rows, cols, form, kv{ParamRows: c.trained[0], ParamCols: c.trained[1]})
 			gomlxtest.Near(t, fmt.Sprintf("%s, %v opened at %v", name, c.trained, c.opened), got, want, 2e-6)
 		}
 	}
@@ -63,10 +59,9 @@ func TestOnACoarserGrid_a_patch_has_the_mean_of_the_rows_that_it_covers(t *testi
 // A shift translates the whole grid by at most the given number of patches, drawn anew each time, without moving
 // patches against each other, and only in training. A grid with half of the rows and columns of training moves by its
 // own patches.
-func TestShift_moves_all_patches_alike_in_training_only(t *testing.T) {
-	for _, denser := range []int{1, 2} {
-		testShift(t, denser)
-	}
+func TestShift_MovesPatchesAlikeInTraining(t *testing.T) {
+	t.Run("trained", func(t *testing.T) { testShift(t, 1) })
+	t.Run("coarser", func(t *testing.T) { testShift(t, 2) })
 }
 
 func testShift(t *testing.T, denser int) {
@@ -90,11 +85,7 @@ func testShift(t *testing.T, denser int) {
 		movedRe, movedIm := places(true)
 		dx, dy := movedRe[0]-re[0], movedIm[0]-im[0]
 		seen[dx], seen[dy] = true, true
-		patchX, patchY := 2*weierstrass.OmegaSquare/cols, 0.7*2*omega3/rows
-		if !(math.Abs(dx) <= shift*patchX) || !(math.Abs(dy) <= shift*patchY) {
-			t.Errorf("moved by %g × %g patches, want at most %g", dx/patchX, dy/patchY, shift)
-		}
-		for axis, moved := range [2]float64{dx / patchX, dy / patchY} {
+		for axis, moved := range [2]float64{dx / (2 * weierstrass.OmegaSquare / cols), dy / (0.7 * 2 * omega3 / rows)} {
 			least[axis], most[axis] = min(least[axis], moved), max(most[axis], moved)
 		}
 		for k := range re {
@@ -108,7 +99,7 @@ func testShift(t *testing.T, denser int) {
 		t.Errorf("%d different steps in %d draws of two", len(seen), draws)
 	}
 	for axis := range least { // 31 uniform draws all lie above -0.7 of the bound with a probability of .7 %
-		if least[axis] > -0.7*shift || most[axis] < 0.7*shift {
+		if !(least[axis] >= -shift && least[axis] <= -0.7*shift && most[axis] >= 0.7*shift && most[axis] <= shift) {
 			t.Errorf("axis %d: moved by %g to %g patches, want most of ±%g", axis, least[axis], most[axis], shift)
 		}
 	}
@@ -131,10 +122,7 @@ func TestEncoder_WarnsOfPatchesThatFloat32CannotDistinguish(t *testing.T) {
 		rows := e.config.hostFeatures()
 		got, first, second := closest(rows)
 		want := math.Inf(1)
-		apart := func(i, j int) float64 {
-			a, b := rows[i], rows[j]
-			return math.Hypot(math.Hypot(a[0]-b[0], a[1]-b[1]), math.Hypot(a[2]-b[2], a[3]-b[3]))
-		}
+		apart := func(i, j int) float64 { return floats.Distance(rows[i], rows[j], 2) }
 		for i := range rows {
 			for j := range i {
 				want = min(want, apart(i, j))

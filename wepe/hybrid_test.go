@@ -3,6 +3,7 @@
 package wepe
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -44,79 +45,188 @@ func hybridOf(c *Config, v *model.Variable, patches Encoder) *hybrid {
 	return c.WithPrefix(prefix).Hybrid(v, patches).(*hybrid)
 }
 
-func TestHybrid_blends_the_patches_leaves_the_prefix_alone_and_is_exact_at_both_ends(t *testing.T) {
+func TestHybrid_BlendsThePatches(t *testing.T) {
+	const head = prefix * hybridWidth
 	for name, encoding := range encodings {
-		for _, lambda := range []float64{0, 0.25, defaultGate, 1} {
+		for _, lambda := range []float64{0, defaultGate, 0.25, 0.622459, 1} {
+			name := fmt.Sprintf("%s, λ = %g", name, lambda)
 			store, v, p := pretrained(t)
+			var paths []string
 			got := run(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
 				e := encoding(s)
-				h := hybridOf(New(s, rows, cols, hybridWidth).with(kv{ParamGate: lambda}).with(kv{ParamStart: startCentred}), v, e)
+				h := hybridOf(New(s, rows, cols, hybridWidth).with(kv{ParamGate: lambda, ParamStart: startCentred}), v, e)
 				gomlxtest.NoError(t, h.Start(gomlxtest.Backend())) // moves the encoding, not the table
-				x := ramp(g, 2, positions, hybridWidth)
-				rows := h.Encode(g)
-				return []*Node{rows, e.Encode(g), h.PreEncode(x, nil, 1), Add(x, InsertAxes(rows, 0)), h.lambda(g)}
+				x, blend := ramp(g, 2, positions, hybridWidth), h.Encode(g)
+				var byVariable []*Node
+				paths, byVariable = gradients(s, ReduceAllSum(Mul(blend, ramp(g, positions, hybridWidth))))
+				return append([]*Node{blend, e.Encode(g), h.PreEncode(x, nil, 1), Add(x, InsertAxes(blend, 0)), h.lambda(g)},
+					byVariable...)
 			}), float32(0))
-			head := prefix * hybridWidth
 			if !slices.Equal(got[0][:head], p[:head]) || !slices.Equal(got[2], got[3]) {
-				t.Errorf("%s: λ = %g changes prefix rows or tokens", name, lambda)
+				t.Errorf("%s changes prefix rows or tokens", name)
 			}
-			want := make([]float64, len(got[1]))
+			want, byGate, scale := make([]float64, len(got[1])), 0.0, 0.0
 			for i, w := range got[1] {
 				want[i] = lambda*w + (1-lambda)*p[head+i]
+				term := 0.01 * float64(head+i) * lambda * (1 - lambda) * (w - p[head+i])
+				byGate, scale = byGate+term, scale+math.Abs(term)
 			}
 			gomlxtest.Near(t, name, got[0][head:], want, 2e-7)
 			if (lambda == 0 || lambda == 1) && (!slices.Equal(got[0][head:], want) || got[4][0] != lambda) {
-				t.Errorf("%s: λ = %g is not one of both bit for bit", name, lambda)
+				t.Errorf("%s is not one of both bit for bit", name)
+			}
+			if raw := gomlxtest.Values(t, store.GetVariable("/gate_raw").MustValue())[0]; math.IsInf(raw, 0) {
+				t.Errorf("%s: the gate's variable is %g", name, raw)
+			}
+			for i, path := range paths {
+				gradient := got[5+i]
+				if !finite(gradient) {
+					t.Errorf("%s: the gradient of %s is not finite", name, path)
+				}
+				if path == "/gate_raw" && !(math.Abs(gradient[0]-byGate) <= 1e-6*scale) {
+					t.Errorf("%s: gradient of the gate is %g, want %g", name, gradient[0], byGate)
+				}
+				for k := 0; path == "/embedding" && k < len(gradient); k++ {
+					share := 1.0
+					if k >= head {
+						share = 1 - lambda
+					}
+					if !(math.Abs(gradient[k]-0.01*float64(k)*share) <= 1e-6*float64(k)) {
+						t.Fatalf("%s: the gradient of pretrained number %d is %g", name, k, gradient[k])
+					}
+				}
+			}
+			if !slices.Contains(paths, "/gate_raw") || !slices.Contains(paths, "/embedding") {
+				t.Errorf("%s: trained are %q", name, paths)
 			}
 		}
 	}
 }
 
-func TestHybrid_gate_has_the_gradient_of_the_blend_and_none_when_shut(t *testing.T) {
-	for name, encoding := range encodings {
-		for _, lambda := range []float64{0, 0.25, 0.622459, 1} {
-			store, v, p := pretrained(t)
-			var paths []string
-			got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
-				e := encoding(s)
-				rows := hybridOf(New(s, rows, cols, hybridWidth).with(kv{ParamGate: lambda}), v, e).Encode(in[0].Graph())
-				out := []*Node{e.Encode(in[0].Graph())}
-				var values []*Node
-				for v := range s.IterVariables() {
-					if v.Trainable {
-						paths, values = append(paths, v.Path()), append(values, v.NodeValue(in[0].Graph()))
-					}
-				}
-				return append(out, Gradient(ReduceAllSum(Mul(rows, ramp(rows.Graph(), positions, hybridWidth))), values...)...)
-			}, float32(0))
-			if raw := gomlxtest.Values(t, store.GetVariable("/gate_raw").MustValue())[0]; math.IsInf(raw, 0) {
-				t.Errorf("%s: λ = %g: the gate's variable is %g", name, lambda, raw)
+// table has values of ordinary size, smooth over the grid, after a prefix row.
+func table() []float32 {
+	flat := make([]float32, positions*hybridWidth)
+	for i := range flat {
+		k, j := i/hybridWidth, float64(i%hybridWidth)
+		flat[i] = float32(0.3*math.Sin(0.4*float64(k/cols)*(j+1)) + 0.2*math.Cos(0.5*float64(k%cols)+j) - 0.1*j)
+	}
+	return flat
+}
+
+// started returns the pretrained rows of the patches, and the rows of an encoding before and after Start. The other
+// nodes of inspect are evaluated after it.
+func started(t *testing.T, encoding func(*model.Scope) Encoder, start string, inspect func(Encoder, *Graph) []*Node) (
+	want, before, after []float64, more [][]float64) {
+	t.Helper()
+	store, v, pretrained := pretrainedOf(t, table())
+	evaluate := func() [][]float64 {
+		return run(t, store, func(s *model.Scope, in []*Node) []*Node {
+			e, g := encoding(s), in[0].Graph()
+			return append([]*Node{e.Encode(g)}, inspect(e, g)...)
+		}, float32(0))
+	}
+	before = evaluate()[0]
+	c := New(store.RootScope(), rows, cols, hybridWidth).WithPrefix(prefix).with(kv{ParamStart: start})
+	h := c.Hybrid(v, encoding(store.RootScope())).(*hybrid)
+	for range 2 { // a second call changes nothing
+		gomlxtest.NoError(t, h.Start(gomlxtest.Backend()))
+	}
+	values := evaluate()
+	return pretrained[prefix*hybridWidth:], before, values[0], values[1:]
+}
+
+func nothing(Encoder, *Graph) []*Node { return nil }
+
+func TestStart_CentredMovesTheMean(t *testing.T) {
+	differences := func(rows []float64) (out []float64) {
+		for i := hybridWidth; i < len(rows); i++ {
+			out = append(out, rows[i]-rows[i%hybridWidth])
+		}
+		return out
+	}
+	for name, encoding := range map[string]func(*model.Scope) Encoder{
+		"surrogate": encodings["surrogate"],
+		"exact":     encodings["scratch"],
+		"exact, MLP": func(s *model.Scope) Encoder {
+			return New(s, rows, cols, hybridWidth).with(kv{ParamProjection: mlp, ParamBetaPos: 1.3}).encoder()
+		},
+	} {
+		table, before, after, _ := started(t, encoding, startCentred, nothing)
+		gomlxtest.Near(t, name+": mean", means(after), means(table), 1e-5)
+		gomlxtest.Near(t, name+": differences", differences(after), differences(before), 1e-5)
+		if _, before, after, _ := started(t, encoding, startDrawn, nothing); !slices.Equal(before, after) {
+			t.Errorf("%s: the rows moved from where they were drawn", name)
+		}
+	}
+}
+
+// means returns the mean of each column of rows [patches, hybridWidth].
+func means(rows []float64) []float64 {
+	out := make([]float64, hybridWidth)
+	for i, v := range rows {
+		out[i%hybridWidth] += v / float64(len(rows)/hybridWidth)
+	}
+	return out
+}
+
+// The residual of least squares is orthogonal to the regressors, the hidden rows and a constant. These are the normal
+// equations, which the code does not use.
+func TestStart_FittedIsTheLeastSquaresFit(t *testing.T) {
+	table, _, rows, more := started(t, encodings["surrogate"], startFitted, func(e Encoder, g *Graph) []*Node {
+		return []*Node{e.(*surrogateEncoder).hiddenRows(g)}
+	})
+	hidden := more[0]
+	gomlxtest.Near(t, "mean", means(rows), means(table), 1e-5)
+	for j := range hybridWidth {
+		for i := range hybridWidth {
+			var sum, scale float64
+			for at := 0; at < len(rows); at += hybridWidth {
+				product := hidden[at+i] * (rows[at+j] - table[at+j])
+				sum, scale = sum+product, scale+math.Abs(product)
 			}
-			var want, scale float64
-			for i, w := range got[0] {
-				k := prefix*hybridWidth + i
-				term := 0.01 * float64(k) * lambda * (1 - lambda) * (w - p[k])
-				want, scale = want+term, scale+math.Abs(term)
-			}
-			gate := got[1+slices.Index(paths, "/gate_raw")][0]
-			if !(math.Abs(gate-want) <= 1e-6*scale) {
-				t.Errorf("%s: λ = %g: gradient of the gate is %g, want %g", name, lambda, gate, want)
-			}
-			for i, path := range paths {
-				if !finite(got[1+i]) {
-					t.Errorf("%s: λ = %g: the gradient of %s is not finite", name, lambda, path)
-				}
-			}
-			rows := got[1+slices.Index(paths, "/embedding")]
-			for k, gradient := range rows {
-				share := 1.0
-				if k >= prefix*hybridWidth {
-					share = 1 - lambda
-				}
-				if !(math.Abs(gradient-0.01*float64(k)*share) <= 1e-6*float64(k)) {
-					t.Fatalf("%s: λ = %g: the gradient of pretrained number %d is %g", name, lambda, k, gradient)
-				}
+			if !(math.Abs(sum) <= fitRank*scale) {
+				t.Errorf("channel %d: Σ hidden_%d·residual = %g, Σ |hidden_%d·residual| = %g", j, i, sum, i, scale)
 			}
 		}
+	}
+}
+
+func TestStart_Errors(t *testing.T) {
+	for name, c := range map[string]struct {
+		start string
+		spoil func(e *surrogateEncoder, pretrained *model.Variable) error
+	}{
+		"no pretrained rows": {startCentred, func(_ *surrogateEncoder, v *model.Variable) error { return v.Reset() }},
+		"rows of a half": {startCentred, func(e *surrogateEncoder, _ *model.Variable) error {
+			e.output = e.hidden.dense
+			return nil
+		}},
+		"hidden rows of a half": {startFitted, func(e *surrogateEncoder, _ *model.Variable) error {
+			e.hidden = e.middle
+			return nil
+		}},
+		"hidden rows not finite": {startFitted, func(e *surrogateEncoder, _ *model.Variable) error {
+			return e.scale.SetValue(tensors.FromScalar(float32(math.NaN())))
+		}},
+	} {
+		store, v, _ := pretrained(t)
+		config := New(store.RootScope(), rows, cols, hybridWidth).with(kv{ParamStart: c.start})
+		e := config.surrogateEncoder()
+		h := hybridOf(config, v, e)
+		gomlxtest.NoError(t, c.spoil(e, v))
+		if h.Start(gomlxtest.Backend()) == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	store, v, _ := pretrained(t)
+	exact := New(store.RootScope(), rows, cols, hybridWidth).with(kv{ParamBetaPos: 0.0}).encoder()
+	centred := New(store.RootScope(), rows, cols, hybridWidth).with(kv{ParamStart: startCentred})
+	if hybridOf(centred, v, exact).Start(gomlxtest.Backend()) == nil {
+		t.Error("β_pos = 0: no error")
+	}
+	bare, v2, _ := pretrained(t) // rows for all of 17 × 1 patches, and none for a prefix
+	config := New(bare.RootScope(), positions, 1, hybridWidth).with(kv{ParamStart: startCentred})
+	if config.Hybrid(v2, config.Hybrid(v2, config.Surrogate())).(*hybrid).Start(gomlxtest.Backend()) == nil {
+		t.Error("a gate in a gate: no error")
 	}
 }

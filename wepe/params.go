@@ -94,7 +94,7 @@ func (c *Config) settings() []setting.Row {
 		setting.Number(ParamPoleValue, &c.sum.CLarge, -huge, huge, "C_large, the value of the truncated sum at a pole"),
 
 		setting.Choice(ParamSurrogate, &c.surrogate, "the surrogate whose β and γ are taken at first",
-			append(surrogateNames(), "")...),
+			surrogatePaper, surrogateSVHN, surrogateSweep, ""),
 		setting.Number(ParamSurrogateBeta, &c.beta, 0, maxSurrogate, "β at first; 0 for the named surrogate's"),
 		setting.Number(ParamSurrogateGamma, &c.gamma, 0, maxSurrogate, "γ at first; 0 for the named surrogate's"),
 

@@ -83,15 +83,6 @@ func (c releaseCase) roundings(data map[string]fixtures.Tensor, name string, byF
 	return learn, scale
 }
 
-// parameters names the torch parameters of a case: "linear.param.", "mlp.param.", ….
-func parameters(name string) string {
-	kind, _, _ := strings.Cut(name, "_")
-	if kind == "lin" {
-		kind = "linear"
-	}
-	return kind + ".param."
-}
-
 // place copies the tensors of the authors' module below a prefix to our paths: its parameters, or gradients.
 func place(f *gomlxtest.Torch, prefix string, mlp bool) {
 	class := f.Get(prefix + "cls_pos_embedding") // [1, 1, width]
@@ -113,15 +104,17 @@ func place(f *gomlxtest.Torch, prefix string, mlp bool) {
 func releaseStore(t *testing.T, meta releaseMeta, name string) (store *model.Store,
 	config func(*model.Scope) *Config, gradients *model.Store) {
 	t.Helper()
-	c, params := meta.Cases[name], parameters(name)
+	kind, _, _ := strings.Cut(name, "_") // "lin", "mlp", …
+	c, params := meta.Cases[name], strings.Replace(kind, "lin", "linear", 1)+".param."
 	f, g := gomlxtest.LoadTorch(t, releaseSet, "tensors.safetensors", "/wepe/"),
 		gomlxtest.LoadTorch(t, releaseSet, "tensors.safetensors", "/wepe/")
 	_, mlp := f.Tensors[params+"projection.5.weight"]
 	place(f, params, mlp)
 	place(g, name+".grad.", mlp)
-	f.Set("omega3_raw", []float64{c.Omega3Raw})
-	f.Set("alpha_scale_raw", []float64{c.AlphaScaleRaw})
-	f.Set("beta_pos", []float64{c.BetaPos})
+	for path, value := range map[string]float64{"omega3_raw": c.Omega3Raw, "alpha_scale_raw": c.AlphaScaleRaw,
+		"beta_pos": c.BetaPos} {
+		f.Set(path, []float64{value})
+	}
 	return f.Store, func(s *model.Scope) *Config {
 		config := New(s, c.Rows, c.Cols, meta.Width).WithPrefix(1).
 			with(kv{ParamMode: release, byOmega1: meta.Omega1,
@@ -138,9 +131,7 @@ func releaseStore(t *testing.T, meta releaseMeta, name string) (store *model.Sto
 	}, g.Store
 }
 
-func TestRelease_mode_is_the_authors_module_in_values_and_gradients(t *testing.T) {
-	fixtures.Each(t, testRelease)
-}
+func TestRelease_EqualsTheAuthorsModule(t *testing.T) { fixtures.Each(t, testRelease) }
 
 func testRelease(t *testing.T) {
 	var meta releaseMeta
@@ -153,51 +144,42 @@ func testRelease(t *testing.T) {
 	}
 	for name, c := range meta.Cases {
 		t.Run(name, func(t *testing.T) {
-			store, config, gradients := releaseStore(t, meta, name)
+			store, config, wants := releaseStore(t, meta, name)
 			upstream := data[fmt.Sprintf("upstream.%dx%d", c.Rows, c.Cols)]
 			outputs := make(map[string]int)
 			var e *encoder
-			exec := gomlxtest.Must(model.NewExec(gomlxtest.Backend(), store, func(s *model.Scope, r *Node) []*Node {
+			results := run(t, store, func(s *model.Scope, in []*Node) (nodes []*Node) {
 				e = config(s).encoder()
-				g := r.Graph()
+				r, g := in[0], in[0].Graph()
 				u, v := e.config.patches(e.config.grid)
 				at := e.viewed(g, u, v)
-				z := at.z
 				p, pPrime := e.values(at)
 				encodings := e.Encode(g)
 				loss := ReduceAllSum(Mul(encodings, r))
-				var nodes []*Node
 				output := func(name string, node *Node) {
 					outputs[name] = len(nodes)
 					nodes = append(nodes, node)
 				}
 				pair := func(z ComplexNode) *Node { return Stack([]*Node{z.Re, z.Im}, -1) }
-				output("z", pair(z))
+				output("z", pair(at.z))
 				output("wp", pair(p))
 				output("wpp", pair(pPrime))
 				output("features", e.Features(g))
 				output("encodings", encodings)
 				if strings.HasPrefix(name, "lin_clamped_") { // README: tokens.out was made with its scalars
-					x := data["tokens.x"]
-					tokens := Const(g, tensors.FromFlatDataAndDimensions(x.Float32(), x.Shape...))
-					output("tokens", e.PreEncode(tokens, nil, 1))
+					output("tokens", e.PreEncode(Const(g, gomlxtest.Input(data["tokens.x"])), nil, 1))
 				}
 				f := e.compressed(at.alphaScale, p, pPrime)
 				rows := Concatenate([]*Node{e.prefix.NodeValue(g), e.projection.apply(f)}, 0)
 				again := ReduceAllSum(Mul(Mul(e.betaPos.NodeValue(g), rows), r))
 				output("d/df", Gradient(again, f)[0]) // [patch, feature]
-				var names []string
-				var values []*Node
-				for v := range s.IterVariables() {
-					names, values = append(names, strings.TrimPrefix(v.Path(), "/")), append(values, v.NodeValue(g))
-				}
-				for i, grad := range Gradient(loss, values...) {
-					output(names[i], grad)
+				paths, byVariable := gradients(s, loss)
+				for i, gradient := range byVariable {
+					output(paths[i], gradient)
 				}
 				return nodes
-			}))(t)
-			results := gomlxtest.Must(exec.Call(tensors.FromFlatDataAndDimensions(upstream.Float32(), upstream.Shape[1:]...)))(t)
-			got := func(name string) []float64 { return gomlxtest.Values(t, results[outputs[name]]) }
+			}, tensors.FromFlatDataAndDimensions(upstream.Float32(), upstream.Shape[1:]...))
+			got := func(name string) []float64 { return results[outputs[name]] }
 
 			for _, of := range []string{"z", "features", "encodings"} {
 				gomlxtest.Near(t, of, got(of), data[name+"."+of].Data, 5e-6)
@@ -206,23 +188,22 @@ func testRelease(t *testing.T) {
 				nearNormwise(t, of, got(of), data[name+"."+of].Data, 2e-6)
 			}
 			if at, ok := outputs["tokens"]; ok {
-				gomlxtest.Near(t, "tokens", gomlxtest.Values(t, results[at]), data["tokens.out"].Data, 5e-6)
+				gomlxtest.Near(t, "tokens", results[at], data["tokens.out"].Data, 5e-6)
 			}
 			learn, scale := c.roundings(data, name, got("d/df"), math.Pow(meta.Omega1/meta.omega1(name), 4))
-			gomlxtest.NearAbs(t, "d/d alpha_learn", got("wepe/omega3_raw"), data[name+".grad.alpha_learn"].Data, learn)
-			gomlxtest.NearAbs(t, "d/d log_alpha_scale", got("wepe/alpha_scale_raw"),
+			gomlxtest.NearAbs(t, "d/d alpha_learn", got("/wepe/omega3_raw"), data[name+".grad.alpha_learn"].Data, learn)
+			gomlxtest.NearAbs(t, "d/d log_alpha_scale", got("/wepe/alpha_scale_raw"),
 				data[name+".grad.log_alpha_scale"].Data, scale)
 			total := 0.0 // of the terms, which can cancel in their sum
 			for i, row := range got("encodings") {
 				total += math.Abs(row / c.BetaPos * upstream.Data[i])
 			}
-			gomlxtest.NearAbs(t, "d/d pos_scale", got("wepe/beta_pos"), data[name+".grad.pos_scale"].Data, 16*0x1p-24*total)
-			if want := gradients.NumVariables() + 3; store.NumVariables() != want { // and three scalars
+			gomlxtest.NearAbs(t, "d/d pos_scale", got("/wepe/beta_pos"), data[name+".grad.pos_scale"].Data, 16*0x1p-24*total)
+			if want := wants.NumVariables() + 3; store.NumVariables() != want { // and three scalars
 				t.Errorf("%d variables, want %d", store.NumVariables(), want)
 			}
-			for v := range gradients.IterVariables() {
-				path := strings.TrimPrefix(v.Path(), "/")
-				gomlxtest.Near(t, "d/d "+path, got(path), gomlxtest.Values(t, v.MustValue()), 2e-5)
+			for v := range wants.IterVariables() {
+				gomlxtest.Near(t, "d/d "+v.Path(), got(v.Path()), gomlxtest.Values(t, v.MustValue()), 2e-5)
 			}
 
 			scalars := gomlxtest.Must(e.Scalars())(t)
@@ -256,9 +237,7 @@ func nearComplex(t *testing.T, name string, got, want []float64, tol, floor floa
 	}
 }
 
-func TestLatticeSum_is_the_authors_sum_to_rounding_at_their_z(t *testing.T) {
-	fixtures.Each(t, testLatticeSum)
-}
+func TestSum_EqualsTheAuthors(t *testing.T) { fixtures.Each(t, testLatticeSum) }
 
 func testLatticeSum(t *testing.T) {
 	if !float64Runs(t) {

@@ -5,8 +5,11 @@ package wepe
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"path"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gomlx/gomlx/ml/model"
@@ -19,14 +22,6 @@ import (
 // kv are hyperparameters by name.
 type kv = map[string]any
 
-func read(rows []setting.Row, params []kv) {
-	store := model.NewStore()
-	for _, some := range params {
-		store.SetParams(some)
-	}
-	setting.Read(store.RootScope(), rows)
-}
-
 // Parts of a configuration that are no hyperparameters, for with.
 const byEvaluation, byCompression, byOmega1 = "evaluation", "compression", "ω1"
 
@@ -34,8 +29,9 @@ var byTable = kv{byEvaluation: evaluateTable}
 
 // with sets parts of a configuration, and hyperparameters, without changing its scope.
 func (c *Config) with(params ...kv) *Config {
-	read(c.settings(), params)
+	store := model.NewStore()
 	for _, some := range params {
+		store.SetParams(some)
 		for name, value := range some {
 			switch name {
 			case byEvaluation:
@@ -47,6 +43,7 @@ func (c *Config) with(params ...kv) *Config {
 			}
 		}
 	}
+	setting.Read(store.RootScope(), c.settings())
 	return c
 }
 
@@ -56,7 +53,7 @@ func (c *Config) surrogateEncoder() *surrogateEncoder { return c.Surrogate().(*s
 func ofHalfPeriods(omega1, omega3 float64) kv { return kv{byOmega1: omega1, ParamOmega3: omega3} }
 func ofSpan(alphaU, alphaV float64) kv        { return kv{ParamAlphaU: alphaU, ParamAlphaV: alphaV} }
 
-func TestEvery_setting_reaches_its_encoder_and_no_other_changes(t *testing.T) {
+func TestConfig_EverySettingChangesIt(t *testing.T) {
 	changed := kv{
 		ParamMode: "release", ParamProjection: "mlp", ParamDropout: 0.2, ParamDerivative: false,
 		ParamOmega3: 1.5, ParamOmega3Re: 0.3, ParamG2: 0.5, ParamG3: 0.1, ParamArea: 1.0, ParamLearnLattice: false,
@@ -154,57 +151,50 @@ func TestConfig_RefusesByName(t *testing.T) {
 }
 
 func TestConfig_RefusesWhatDoesNotFitTogether(t *testing.T) {
-	of := func(width int) func(s *model.Scope) *Config {
-		return func(s *model.Scope) *Config { return New(s, rows, cols, width) }
-	}
-	hybrid := func(rows, cols, width, before int, params kv) func(*model.Scope, *model.Variable) {
-		return func(s *model.Scope, v *model.Variable) {
-			c := New(s, rows, cols, width).with(params)
+	type build = func(c *Config, v *model.Variable)
+	odd, even, placed := grid{3, 5, 0, 7}, grid{3, 5, 0, 6}, grid{3, 5, 1, 6} // width, and a prefix
+	encoder, surrogate := func(c *Config, _ *model.Variable) { c.encoder() },
+		func(c *Config, _ *model.Variable) { c.Surrogate() }
+	hybrid := func(before int) build {
+		return func(c *Config, v *model.Variable) {
 			patches := c.Surrogate()
 			c.WithPrefix(before).Hybrid(v, patches)
 		}
 	}
-	type build = func(s *model.Scope, v *model.Variable)
 	for name, c := range map[string]struct {
-		param string
-		build build
+		param  string
+		grid   grid
+		params kv
+		build  build
 	}{
-		"odd width of an MLP": {ParamProjection, func(s *model.Scope, _ *model.Variable) {
-			of(7)(s).with(kv{ParamProjection: mlp}).encoder()
+		"odd width of an MLP":       {ParamProjection, odd, kv{ParamProjection: mlp}, encoder},
+		"no rows":                   {"", grid{0, 5, 0, 7}, nil, encoder},
+		"no columns":                {"", grid{3, 0, 0, 7}, nil, encoder},
+		"no width":                  {"", grid{3, 5, 0, 0}, nil, encoder},
+		"negative prefix":           {"", grid{3, 5, -1, 7}, nil, encoder},
+		"no heads":                  {"", odd, nil, func(c *Config, _ *model.Variable) { c.Bias(0) }},
+		"bias by a table":           {"", odd, nil, func(c *Config, _ *model.Variable) { c.WithTable().Bias(2) }},
+		"bias on the sphere":        {"", odd, nil, func(c *Config, _ *model.Variable) { c.OnSphere().Bias(2) }},
+		"field by a table":          {"", odd, nil, func(c *Config, _ *model.Variable) { c.WithTable().Field() }},
+		"surrogate of an odd width": {"", odd, nil, surrogate},
+		"surrogate with a prefix":   {"", placed, nil, surrogate},
+		"β at its bound":            {ParamSurrogateBeta, even, kv{ParamSurrogateBeta: 0.01}, surrogate},
+		"unknown surrogate":         {ParamSurrogate, even, kv{ParamSurrogate: "imagenet"}, surrogate},
+		"gate NaN": {ParamGate, even, kv{ParamGate: math.NaN()}, func(c *Config, v *model.Variable) {
+			hybridOf(c, v, encodings["surrogate"](c.scope))
 		}},
-		"no rows":                   {"", func(s *model.Scope, _ *model.Variable) { New(s, 0, 5, 7).encoder() }},
-		"no columns":                {"", func(s *model.Scope, _ *model.Variable) { New(s, 3, 0, 7).encoder() }},
-		"no width":                  {"", func(s *model.Scope, _ *model.Variable) { of(0)(s).encoder() }},
-		"negative prefix":           {"", func(s *model.Scope, _ *model.Variable) { of(7)(s).WithPrefix(-1).encoder() }},
-		"no heads":                  {"", func(s *model.Scope, _ *model.Variable) { of(7)(s).Bias(0) }},
-		"bias by a table":           {"", func(s *model.Scope, _ *model.Variable) { of(7)(s).WithTable().Bias(2) }},
-		"bias on the sphere":        {"", func(s *model.Scope, _ *model.Variable) { of(7)(s).OnSphere().Bias(2) }},
-		"field by a table":          {"", func(s *model.Scope, _ *model.Variable) { of(7)(s).WithTable().Field() }},
-		"surrogate of an odd width": {"", func(s *model.Scope, _ *model.Variable) { of(7)(s).Surrogate() }},
-		"surrogate with a prefix":   {"", func(s *model.Scope, _ *model.Variable) { of(6)(s).WithPrefix(1).Surrogate() }},
-		"β at its bound": {ParamSurrogateBeta, func(s *model.Scope, _ *model.Variable) {
-			of(6)(s).with(kv{ParamSurrogateBeta: 0.01}).Surrogate()
+		"a fit of ℘": {ParamStart, even, kv{ParamStart: startFitted}, func(c *Config, v *model.Variable) {
+			hybridOf(c, v, encodings["scratch"](c.scope))
 		}},
-		"unknown surrogate": {ParamSurrogate, func(s *model.Scope, _ *model.Variable) {
-			of(6)(s).with(kv{ParamSurrogate: "imagenet"}).Surrogate()
-		}},
-		"gate NaN": {ParamGate, func(s *model.Scope, v *model.Variable) {
-			of(hybridWidth)(s).with(kv{ParamGate: math.NaN()}).Hybrid(v, encodings["surrogate"](s))
-		}},
-		"gate over prefix rows": {"", func(s *model.Scope, v *model.Variable) {
-			c := of(hybridWidth)(s).WithPrefix(1)
-			c.Hybrid(v, c.encoder())
-		}},
-		"a fit of ℘": {ParamStart, func(s *model.Scope, v *model.Variable) {
-			hybridOf(of(hybridWidth)(s).with(kv{ParamStart: startFitted}), v, encodings["scratch"](s))
-		}},
-		"more patches than rows":     {"", hybrid(7, 3, hybridWidth, prefix, nil)},
-		"fewer patches than rows":    {"", hybrid(5, 2, hybridWidth, prefix, nil)},
-		"no prefix, and prefix rows": {"", hybrid(rows, cols, hybridWidth, 0, nil)},
-		"another width":              {"", hybrid(rows, cols, 8, prefix, nil)},
+		"gate over prefix rows":      {"", placed, nil, func(c *Config, v *model.Variable) { c.Hybrid(v, c.encoder()) }},
+		"more patches than rows":     {"", grid{7, 3, 0, 6}, nil, hybrid(prefix)},
+		"fewer patches than rows":    {"", grid{5, 2, 0, 6}, nil, hybrid(prefix)},
+		"no prefix, and prefix rows": {"", even, nil, hybrid(0)},
+		"another width":              {"", grid{3, 5, 0, 8}, nil, hybrid(prefix)},
 	} {
-		store, v, _ := pretrained(t)
-		refused(t, name, exceptions.TryCatch[error](func() { c.build(store.RootScope(), v) }), c.param)
+		store, v, _ := pretrained(t) // of 3×5 patches behind 2 prefix tokens, width 6
+		config := New(store.RootScope(), c.grid.rows, c.grid.cols, c.grid.width).WithPrefix(c.grid.prefix).with(c.params)
+		refused(t, name, exceptions.TryCatch[error](func() { c.build(config, v) }), c.param)
 	}
 	if New(model.NewStore().RootScope(), 1, 1, 1).encoder() == nil {
 		t.Error("no encoder of the smallest sizes")
@@ -250,5 +240,98 @@ func TestConfig_Forms(t *testing.T) {
 			got.harmonics != c.harmonics {
 			t.Errorf("case %d: α_scale %g, spans %v, %d harmonics, want %+v", i, got.alphaScale, spans, got.harmonics, c)
 		}
+	}
+}
+
+type reporter interface {
+	Scalars() (map[string]float64, error)
+}
+
+func TestScalars_NamesTheVariableWithoutAValue(t *testing.T) {
+	for missing, build := range map[string]func(*Config, *model.Variable) reporter{
+		"/wepe/beta_pos":        func(c *Config, _ *model.Variable) reporter { return c.encoder() },
+		"/wepe_bias/omega3_raw": func(c *Config, _ *model.Variable) reporter { return c.Bias(2) },
+		"/surrogate/gamma_raw":  func(c *Config, _ *model.Variable) reporter { return c.Surrogate() },
+		"/wepe/omega3_raw":      func(c *Config, v *model.Variable) reporter { return hybridOf(c, v, c.encoder()) },
+		"/gate_raw":             func(c *Config, v *model.Variable) reporter { return hybridOf(c, v, c.Surrogate()) },
+	} {
+		store, v, _ := pretrained(t)
+		of := build(New(store.RootScope(), rows, cols, hybridWidth), v)
+		for _, spoil := range []func() error{store.GetVariable(missing).Reset,
+			func() error { return store.DeleteVariable(missing) }} {
+			gomlxtest.NoError(t, spoil())
+			if _, err := of.Scalars(); err == nil || !strings.Contains(err.Error(), path.Base(missing)) {
+				t.Errorf("%s: error %v, want one that names it", missing, err)
+			}
+		}
+	}
+}
+
+func TestScalars_AreTheSettings(t *testing.T) {
+	type scalars = map[string]float64
+	encoder := func(s *model.Scope, _ *model.Variable) reporter {
+		return New(s, rows, cols, hybridWidth).FromScope().encoder()
+	}
+	surrogate := func(s *model.Scope, _ *model.Variable) reporter {
+		return New(s, rows, cols, hybridWidth).FromScope().Surrogate()
+	}
+	hybrid := func(s *model.Scope, v *model.Variable) reporter {
+		c := New(s, rows, cols, hybridWidth).FromScope()
+		return hybridOf(c, v, c.encoder())
+	}
+	const square = 2.6220575542921196
+	paper := scalars{"omega3": square, "alpha_scale": 0.15, "beta_pos": 0.8}
+	with := func(s scalars, name string, value float64) scalars {
+		s = maps.Clone(s)
+		s[name] = value
+		return s
+	}
+	field := 0.1 + math.Log1p(math.Exp(0.5)) // ω3′ of the CIFAR-100 script
+	fixed := []string{"a", "b", "gamma_raw", "modulation", "strength"}
+	for _, c := range []struct {
+		name   string
+		build  func(*model.Scope, *model.Variable) reporter
+		params kv
+		want   scalars
+		frozen []string
+	}{
+		{"paper", encoder, nil, paper, nil},
+		{"release", encoder, kv{ParamMode: "release"}, with(paper, "omega3", 0.7549461), nil},
+		{"ablations", encoder, kv{ParamLearnLattice: false, ParamLearnAlphaScale: false, ParamLearnBetaPos: false,
+			ParamBetaPos: 1.0, ParamOmega3: 1.5, ParamAlphaScale: 0.3},
+			scalars{"omega3": 1.5, "alpha_scale": 0.3, "beta_pos": 1}, []string{"alpha_scale_raw", "beta_pos", "omega3_raw"}},
+		{"leaning", encoder, kv{ParamOmega3Re: 0.25}, with(paper, "omega3_re", 0.25), []string{"omega3_re"}},
+		{"bias", func(s *model.Scope, _ *model.Variable) reporter { return New(s, rows, cols, 1).FromScope().Bias(2) },
+			kv{ParamAlphaScale: 0.3, ParamOmega3: 0.8, ParamOmega3Re: 0.2},
+			scalars{"omega3": 0.8, "alpha_scale": 0.3, "omega3_re": 0.2}, []string{"omega3_re"}},
+		{"surrogate", surrogate, kv{ParamSurrogateBeta: 0.7, ParamSurrogateGamma: 0.3},
+			scalars{"omega3": field, "beta": 0.7, "gamma": 0.3, "strength": 1, "scale": 0.05}, fixed},
+		{"study", surrogate, kv{ParamSurrogate: surrogateSweep, ParamSurrogateBeta: 0.01, ParamSurrogateGamma: 0.5},
+			scalars{"omega3": field, "beta": 0.01, "gamma": 0.5, "strength": 1, "scale": 0.05},
+			[]string{"a", "b", "beta_raw", "gamma_raw", "modulation", "strength"}},
+		{"hybrid", hybrid, kv{ParamGate: 0.3, ParamLearnGate: false}, with(paper, "lambda", 0.3), []string{"gate_raw"}},
+		{"shut", hybrid, kv{ParamGate: 0}, with(paper, "lambda", 0), nil},
+		{"open", hybrid, kv{ParamGate: 1}, with(paper, "lambda", 1), nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			store, v, _ := pretrained(t)
+			store.SetParams(c.params)
+			got := gomlxtest.Must(c.build(store.RootScope(), v).Scalars())(t)
+			for name, want := range c.want {
+				if !(math.Abs(got[name]-want) <= 1e-6*want) || len(got) != len(c.want) {
+					t.Errorf("scalars %v, want %v", got, c.want)
+				}
+			}
+			var frozen []string
+			for v := range store.IterVariables() {
+				if !v.Trainable {
+					frozen = append(frozen, v.Path()[strings.LastIndex(v.Path(), "/")+1:])
+				}
+			}
+			slices.Sort(frozen)
+			if !slices.Equal(frozen, c.frozen) {
+				t.Errorf("fixed %v, want %v", frozen, c.frozen)
+			}
+		})
 	}
 }

@@ -42,13 +42,13 @@ func (h *hybrid) moveTo(backend compute.Backend) error {
 		if err != nil {
 			return nil, err
 		}
-		return matrix(numbers, h.width), nil
+		return mat.NewDense(len(numbers)/h.width, h.width, numbers), nil
 	}
 	all, err := flat(h.pretrained)
 	if err != nil {
 		return err
 	}
-	table := matrix(all, h.width).Slice(h.prefix, h.positions(), 0, h.width) // [rows·cols, width]
+	table := mat.NewDense(h.rows*h.cols, h.width, all[h.prefix*h.width:])
 	if e, ok := h.Encoder.(*surrogateEncoder); ok && h.start == startFitted {
 		hidden, err := evaluate(e.hiddenRows) // [rows·cols, width]
 		if err != nil {
@@ -108,11 +108,6 @@ func fit(d weight.Linear, x, y mat.Matrix) error {
 	svd.SolveTo(&solution, y, svd.Rank(fitRank))
 	return errors.Join(assign(d.Biases, solution.RawRowView(inputs)),
 		assign(d.Weights, solution.RawMatrix().Data[:inputs*solution.RawMatrix().Stride]))
-}
-
-// matrix returns numbers as a matrix [n, width].
-func matrix(numbers []float64, width int) *mat.Dense {
-	return mat.NewDense(len(numbers)/width, width, numbers)
 }
 
 // elements returns the elements of a float32 tensor.

@@ -4,7 +4,6 @@ package wepe
 
 import (
 	"math"
-	"slices"
 
 	. "github.com/gomlx/gomlx/core/graph"
 
@@ -34,7 +33,6 @@ type surrogate struct {
 	B        []float64 // b_1 … b_K′ of C′
 	Eta      float64   // η, share of C in Im p
 	EtaPrime float64   // η′, share of C′ in Im p′
-	Decay    float64   // δ of exp(-δkπ|·|)
 
 	EpsilonU  float64 // ε_u sin(φπu) perturbs Re z
 	EpsilonV  float64 // ε_v cos(φπv) perturbs Im z
@@ -45,7 +43,6 @@ type surrogate struct {
 	Modulation []float64 // m, one for each channel
 
 	Dropout [2]float64 // after the two hidden layers of the projection
-	Gain    float64    // of its Xavier-uniform weights
 
 	// Learn names the trainable values, some of "omega3", "beta", "gamma", "strength", "scale", "modulation", "a", "b".
 	// The projection is always trained.
@@ -73,11 +70,11 @@ func namedSurrogate(name string) surrogate {
 		Channels: 4, Omega1: weierstrass.OmegaSquare,
 		Omega3: 0.1 + hostSoftplus(0.5), MinOmega3: 0.1,
 		Beta: 0.01 + hostSoftplus(0.1), MinBeta: 0.01, Gamma: 1, Strength: 1,
-		A: powers(3, 0.05, 1), B: powers(2, 0.03, 1), Eta: 0.5, EtaPrime: 0.3, Decay: 1,
+		A: powers(3, 0.05, 1), B: powers(2, 0.03, 1), Eta: 0.5, EtaPrime: 0.3,
 		EpsilonU: 0.01, EpsilonV: 0.01, Frequency: 2, MinRadius: 1e-6,
 		Scale: 0.05, Modulation: []float64{1, 1, 1, 1},
-		Dropout: [2]float64{0.1, 0}, Gain: 0.8,
-		Learn: []string{"omega3", "beta", "scale"},
+		Dropout: [2]float64{0.1, 0},
+		Learn:   []string{"omega3", "beta", "scale"},
 	}
 	switch name {
 	case surrogatePaper:
@@ -104,14 +101,6 @@ func powers(n int, amplitude, exponent float64) []float64 {
 	}
 	return out
 }
-
-// surrogateNames lists the names that namedSurrogate takes.
-func surrogateNames() []string {
-	return []string{surrogatePaper, surrogateSVHN, surrogateSweep}
-}
-
-// learns reports whether the named value is trainable.
-func (s surrogate) learns(name string) bool { return slices.Contains(s.Learn, name) }
 
 // surrogateField holds the values of a surrogate as nodes of one dtype.
 type surrogateField struct {
@@ -153,7 +142,7 @@ func (f surrogateField) values(z ComplexNode) (p, pPrime ComplexNode) {
 	return p, pPrime
 }
 
-// smooth returns C = γ·Σ a_k [cos(kπu′) e^{-δkπ|v′|} + sin(kπv′) e^{-δkπ|u′|}], (8.4): [N].
+// smooth returns C = γ·Σ a_k [cos(kπu′) e^{-δkπ|v′|} + sin(kπv′) e^{-δkπ|u′|}], (8.4), with δ = 1: [N].
 func (f surrogateField) smooth(w ComplexNode) *Node {
 	_, phase, fade := f.waves(w, f.a.Shape().Dim(0))
 	terms := Add(Mul(Cos(phase.Re), fade.Im), Mul(Sin(phase.Im), fade.Re)) // [N, K]
@@ -167,11 +156,11 @@ func (f surrogateField) smoothPrime(w ComplexNode) *Node {
 	return Mul(f.gamma, ReduceSum(Mul(terms, InsertAxes(f.b, 0)), -1))
 }
 
-// waves returns k = 1 … n [1, n], kπw and e^{-δ|kπw|}, the latter two for real and imaginary part apart, [N, n].
+// waves returns k = 1 … n [1, n], kπw and e^{-|kπw|}, the latter two for real and imaginary part apart, [N, n].
 func (f surrogateField) waves(w ComplexNode, n int) (k *Node, phase, fade ComplexNode) {
 	k = InsertAxes(elliptic.Multiples(w.Re.Graph(), w.Re.DType(), 1, n), 0)
 	phase = w.Expand().Times(MulScalar(k, math.Pi))
-	decay := func(x *Node) *Node { return Exp(MulScalar(Abs(x), -f.Decay)) }
+	decay := func(x *Node) *Node { return Exp(Neg(Abs(x))) }
 	return k, phase, ComplexNode{Re: decay(phase.Re), Im: decay(phase.Im)}
 }
 

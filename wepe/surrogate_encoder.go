@@ -5,6 +5,7 @@ package wepe
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/layers"
@@ -78,14 +79,14 @@ type surrogateEncoder struct {
 
 func newSurrogateEncoder(scope *model.Scope, l grid, s surrogate) *surrogateEncoder {
 	scalar := func(name string, value float64, learn string) *model.Variable {
-		return scalarVariable(scope, name, value, s.learns(learn))
+		return scalarVariable(scope, name, value, slices.Contains(s.Learn, learn))
 	}
 	list := func(name string, values []float64) *model.Variable {
-		return listVariable(scope, name, values, s.learns(name))
+		return listVariable(scope, name, values, slices.Contains(s.Learn, name))
 	}
-	projection := scope.In(scopeProjection)
+	projection, weights := scope.In(scopeProjection), weight.Xavier(0.8) // the release's gain
 	layer := func(name string, inputs, outputs int) denseNorm {
-		return newDenseNorm(projection.In("%s", name), weight.Xavier(s.Gain), inputs, outputs)
+		return newDenseNorm(projection.In("%s", name), weights, inputs, outputs)
 	}
 	return &surrogateEncoder{
 		grid: l, surrogate: s, scope: scope,
@@ -97,8 +98,7 @@ func newSurrogateEncoder(scope *model.Scope, l grid, s surrogate) *surrogateEnco
 		modulation: list(nameModulation, s.Modulation), a: list(nameA, s.A), b: list(nameB, s.B),
 		hidden: layer(scopeHidden, s.Channels, l.width/2),
 		middle: layer(scopeMiddle, l.width/2, l.width),
-		output: weight.NewLinear(projection.In(scopeOutput).In(scopeDense), l.width, l.width, weight.Xavier(s.Gain),
-			weight.Constant(0)),
+		output: weight.NewLinear(projection.In(scopeOutput).In(scopeDense), l.width, l.width, weights, weight.Constant(0)),
 		offset: weight.Float32(scope, nameOffset, weight.Constant(0), l.width),
 	}
 }

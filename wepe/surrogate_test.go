@@ -13,6 +13,8 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/wepe/internal/elliptic"
@@ -25,8 +27,8 @@ func TestNamedSurrogate_HasTheNumbersOfTheReleasedScripts(t *testing.T) {
 	want := map[string]surrogate{}
 	want[surrogatePaper] = surrogate{Channels: 4, Omega1: 2.6220575542921196, Omega3: plus(.1, .5), MinOmega3: .1,
 		Beta: plus(.01, .1), MinBeta: .01, Gamma: 1, Strength: 1, A: []float64{.05, .05 / 2, .05 / 3},
-		B: []float64{.03, .03 / 2}, Eta: .5, EtaPrime: .3, Decay: 1, EpsilonU: .01, EpsilonV: .01, Frequency: 2,
-		MinRadius: 1e-6, Scale: .05, Modulation: []float64{1, 1, 1, 1}, Dropout: [2]float64{.1, 0}, Gain: .8,
+		B: []float64{.03, .03 / 2}, Eta: .5, EtaPrime: .3, EpsilonU: .01, EpsilonV: .01, Frequency: 2,
+		MinRadius: 1e-6, Scale: .05, Modulation: []float64{1, 1, 1, 1}, Dropout: [2]float64{.1, 0},
 		Learn: []string{"omega3", "beta", "scale"}}
 	study := want[surrogatePaper]
 	study.A, study.B, study.Learn = []float64{1, 1. / 4, 1. / 9}, []float64{1, 1. / 4, 1. / 9}, []string{"omega3", "scale"}
@@ -39,15 +41,14 @@ func TestNamedSurrogate_HasTheNumbersOfTheReleasedScripts(t *testing.T) {
 	svhn.Modulation, svhn.Dropout = []float64{1, .8, 1, 1, 1, 1}, [2]float64{.1, .05}
 	svhn.Learn = []string{"omega3", "beta", "scale", "modulation", "gamma"}
 	want[surrogateSVHN] = svhn
-	for _, name := range surrogateNames() {
-		got, want := fmt.Sprintf("%.12v", namedSurrogate(name)), fmt.Sprintf("%.12v", want[name])
-		if got != want {
+	for name, want := range want {
+		if got, want := fmt.Sprintf("%.12v", namedSurrogate(name)), fmt.Sprintf("%.12v", want); got != want {
 			t.Errorf("%s:\n%s, want\n%s", name, got, want)
 		}
 	}
 }
 
-func TestSurrogate_drops_units_of_its_two_hidden_layers_in_training_only(t *testing.T) {
+func TestSurrogate_DropsHiddenUnitsInTraining(t *testing.T) {
 	for _, rates := range [][2]float64{{0, 0}, {0.5, 0}, {0, 0.5}} {
 		s := namedSurrogate(surrogatePaper)
 		s.Dropout = rates
@@ -69,33 +70,19 @@ func TestSurrogate_drops_units_of_its_two_hidden_layers_in_training_only(t *test
 	}
 }
 
-// surrogateSet is a parameter set of surrogate.json, whose amplitudes a and b have their γ in them.
-type surrogateSet struct {
-	ID                     string
-	Omega1, Omega3p, Beta  float64
-	EpsU                   float64 `json:"eps_u"`
-	EpsV                   float64 `json:"eps_v"`
-	Eps, Eta, Alpha, Gamma float64
-	EtaP                   float64 `json:"eta_p"`
-	A, B                   []float64
-}
-
-// surrogate returns the field of a set, the paper's study of β and γ in other coordinates, with the set's amplitudes.
-func (s surrogateSet) surrogate() surrogate {
-	f := namedSurrogate(surrogateSweep)
-	f.A, f.B = s.A, s.B
-	f.Omega1, f.Eta, f.EtaPrime = s.Omega1, s.Eta, s.EtaP
-	f.EpsilonU, f.EpsilonV, f.MinRadius = s.EpsU, s.EpsV, s.Eps
-	return f
-}
-
-func TestSurrogate_field_and_its_gradients_are_those_of_50_digits(t *testing.T) {
-	fixtures.Each(t, testSurrogateField)
-}
+func TestSurrogate_EqualsTheReference(t *testing.T) { fixtures.Each(t, testSurrogateField) }
 
 func testSurrogateField(t *testing.T) {
 	var file struct {
-		Sets  []surrogateSet
+		Sets []struct { // whose amplitudes a and b have their γ in them
+			ID                     string
+			Omega1, Omega3p, Beta  float64
+			EpsU                   float64 `json:"eps_u"`
+			EpsV                   float64 `json:"eps_v"`
+			Eps, Eta, Alpha, Gamma float64
+			EtaP                   float64 `json:"eta_p"`
+			A, B                   []float64
+		}
 		Grids []struct {
 			Set     string
 			H, W    int
@@ -105,52 +92,42 @@ func testSurrogateField(t *testing.T) {
 		}
 	}
 	fixtures.JSON(t, "weierstrass", "surrogate.json", &file)
-	sets := make(map[string]surrogateSet)
-	for _, s := range file.Sets {
-		sets[s.ID] = s
-	}
 	dtype, valueTol, gradientTol := dtypes.Float64, 1e-13, 1e-11
 	if !float64Runs(t) {
 		dtype, valueTol, gradientTol = dtypes.Float32, 5e-6, 1e-4 // the tolerances of official_wepe_finetune for float32
 	}
-	for _, grid := range file.Grids {
-		s := sets[grid.Set]
-		name := fmt.Sprintf("%s %d×%d", grid.Set, grid.H, grid.W)
-		u, v := make([]float64, len(grid.Points)), make([]float64, len(grid.Points))
-		for k := range u {
-			u[k] = (float64(k%grid.W) + 0.5) / float64(grid.W)
-			v[k] = (float64(k/grid.W) + 0.5) / float64(grid.H)
+	for _, on := range file.Grids {
+		s, field := file.Sets[0], namedSurrogate(surrogateSweep)
+		for _, set := range file.Sets {
+			if set.ID == on.Set {
+				s = set
+			}
 		}
+		field.A, field.B, field.Omega1, field.Eta, field.EtaPrime = s.A, s.B, s.Omega1, s.Eta, s.EtaP
+		field.EpsilonU, field.EpsilonV, field.MinRadius = s.EpsU, s.EpsV, s.Eps
+		name := fmt.Sprintf("%s %d×%d", on.Set, on.H, on.W)
 		got := gomlxtest.Run(t, func(in []*Node) []*Node {
-			g := in[0].Graph()
-			x := make([]*Node, len(in))
+			g, x := in[0].Graph(), make([]*Node, len(in))
 			for i := range in {
 				x[i] = ConvertDType(in[i], dtype)
 			}
 			one := Scalar(g, dtype, 1)
-			f := surrogateField{surrogate: s.surrogate(), omega3: x[0], beta: x[1], scale: x[2], a: x[3], b: x[4],
+			f := surrogateField{surrogate: field, omega3: x[0], beta: x[1], scale: x[2], a: x[3], b: x[4],
 				gamma: one, strength: one, modulation: ConstAsDType(g, dtype, []float64{1, 1, 1, 1})}
-			z := f.coordinates(u, v)
+			z := f.coordinates(grid{rows: on.H, cols: on.W}.centres())
 			p, pPrime := f.values(z)
-			features := f.features(u, v)
+			features := f.features(grid{rows: on.H, cols: on.W}.centres())
 			out := []*Node{z.Re, z.Im, p.Re, p.Im, pPrime.Re, pPrime.Im, features}
 			for channel := range 4 {
-				pick := make([]float64, 4)
-				pick[channel] = 1
-				sum := ReduceAllSum(Mul(features, InsertAxes(ConstAsDType(g, dtype, pick), 0)))
-				out = append(out, Gradient(sum, x...)...)
+				out = append(out, Gradient(ReduceAllSum(elliptic.Channel(features, channel)), x...)...)
 			}
 			return out
 		}, s.Omega3p, s.Beta, s.Alpha, s.A, s.B)
 
 		column := func(names ...string) (values []float64) {
-			for _, point := range grid.Points {
+			for _, point := range on.Points {
 				for _, name := range names {
-					for c := range grid.Columns {
-						if grid.Columns[c] == name {
-							values = append(values, point[c])
-						}
-					}
+					values = append(values, point[slices.Index(on.Columns, name)])
 				}
 			}
 			return values
@@ -170,7 +147,7 @@ func testSurrogateField(t *testing.T) {
 			for i, names := range parameters {
 				var want []float64
 				for _, name := range names {
-					want = append(want, grid.Grad[name][channel])
+					want = append(want, on.Grad[name][channel])
 				}
 				of := fmt.Sprintf("%s d f%d/d %v", name, channel+1, names)
 				gomlxtest.Near(t, of, got[7+channel*len(parameters)+i], want, gradientTol)
@@ -184,8 +161,8 @@ func surrogateOf(scope *model.Scope, rows, cols, width int, s surrogate) *surrog
 	return newSurrogateEncoder(scope.In(scopeSurrogate), grid{rows: rows, cols: cols, width: width}, s)
 }
 
-func TestSurrogate_and_its_gradients_are_finite_everywhere(t *testing.T) {
-	for _, name := range surrogateNames() {
+func TestSurrogate_IsFinite(t *testing.T) {
+	for _, name := range []string{surrogatePaper, surrogateSVHN, surrogateSweep} {
 		s := namedSurrogate(name)
 		s.Learn = []string{"omega3", "beta", "gamma", "strength", "scale", "modulation", "a", "b"}
 		s.EpsilonU, s.EpsilonV, s.Frequency = -s.Omega1/2, 0, 1 // u = ½ is at Re z = 0
@@ -195,10 +172,7 @@ func TestSurrogate_and_its_gradients_are_finite_everywhere(t *testing.T) {
 				e := surrogateOf(scope, grid[0], grid[1], 6, s)
 				f := e.field(x.Graph())
 				p, pPrime := f.values(f.coordinates(e.centres()))
-				out := e.PreEncode(x, nil, 1)
-				loss := ReduceAllSum(Mul(out, ramp(x.Graph(), out.Shape().Dimensions...)))
-				return append([]*Node{p.Re, p.Im, pPrime.Re, pPrime.Im, out},
-					scope.BuildTrainableVariablesGradientsGraph(loss)...)
+				return append(withGradients(scope, e.PreEncode(x, nil, 1)), p.Re, p.Im, pPrime.Re, pPrime.Im)
 			}))(t)
 			x := tensors.FromScalarAndDimensions(float32(1), 1, grid[0]*grid[1], 6)
 			for _, raw := range []float32{-3e38, -30, 0, 30, 3e38} {
@@ -273,15 +247,199 @@ func TestSumAndSurrogates_Float32IsFloat64OnAllPatches(t *testing.T) {
 				outputs := []*Node{x}
 				for k := range x.Shape().Dim(-1) {
 					loss := ReduceAllSum(elliptic.Channel(x, k))
-					for v := range scope.Store().IterVariables() {
-						if v.Trainable && v.InUseByGraph(g) {
-							outputs = append(outputs, Gradient(loss, v.NodeValue(g))...)
-						}
-					}
+					outputs = append(outputs, scope.BuildTrainableVariablesGradientsGraph(loss)...)
 				}
 				return outputs
 			}, float32(0))[0]
 		}
 		gomlxtest.NearAbs(t, name, of[0], of[1], 1e-3)
+	}
+}
+
+// The authors' module of fine-tuning, run by its own code: fixture official_wepe_finetune. Tolerances are its README's.
+const finetuneSet = "official_wepe_finetune"
+
+type finetuneMeta struct {
+	Width     int     `json:"d_model"`
+	Omega1    float64 `json:"omega1"`
+	Epsilon   float64 `json:"eps_coord"`
+	Frequency float64 `json:"coord_frequency_pi"`
+	K         int     `json:"K"`
+	KPrime    int     `json:"K_prime"`
+	Eta       float64 `json:"eta"`
+	EtaPrime  float64 `json:"eta_prime"`
+	Imaginary float64 `json:"imag_tanh_factor"`
+	Mix       struct {
+		Grid int     `json:"grid"`
+		Gate float64 `json:"pos_encoding_weight"`
+	}
+	Cases map[string]finetuneCase
+}
+
+type finetuneCase struct {
+	Rows       int       `json:"h"`
+	Cols       int       `json:"w"`
+	Omega3Raw  float64   `json:"alpha_learn"`
+	BetaRaw    float64   `json:"beta_learn"`
+	GammaRaw   float64   `json:"gamma_learn"`
+	Scale      float64   `json:"scale_factor"`
+	Modulation []float64 `json:"freq_modulation"`
+	Omega3     float64   `json:"omega3_prime"`
+	Beta       float64
+	Gamma      float64
+}
+
+// surrogate is the release's six-channel form with the numbers of the fixture.
+func (m finetuneMeta) surrogate() surrogate {
+	s := namedSurrogate(surrogateSVHN)
+	s.Omega1, s.EpsilonU, s.EpsilonV, s.Frequency = m.Omega1, m.Epsilon, m.Epsilon, m.Frequency
+	s.A, s.B, s.Eta, s.EtaPrime = powers(m.K, 1, 2), powers(m.KPrime, 1, 2), m.Eta, m.EtaPrime
+	return s
+}
+
+// placeSurrogate copies the tensors of the authors' module below a prefix to our paths.
+func placeSurrogate(f *gomlxtest.Torch, prefix string) {
+	for path, layer := range map[string]int{"hidden": 0, "middle": 4, "output": 8} {
+		f.Layer("projection/"+path+"/dense", fmt.Sprintf("%sprojection.%d", prefix, layer))
+		if layer < 8 {
+			f.Norm("projection/"+path+"/layer_normalization", fmt.Sprintf("%sprojection.%d", prefix, layer+1))
+		}
+	}
+	f.Vector("offset", prefix+"offset")
+}
+
+// modulation returns our modulation, which contains the release's constant factor inside tanh(Im p).
+func (m finetuneMeta) modulation(values []float64) []float64 {
+	out := slices.Clone(values)
+	out[1] *= m.Imaginary
+	return out
+}
+
+// finetuneStores returns the parameters of a case, and the expected gradients.
+func finetuneStores(t *testing.T, meta finetuneMeta, name string) (store, gradients *model.Store) {
+	t.Helper()
+	c := meta.Cases[name]
+	f, g := gomlxtest.LoadTorch(t, finetuneSet, "tensors.safetensors", "/surrogate/"),
+		gomlxtest.LoadTorch(t, finetuneSet, "tensors.safetensors", "/surrogate/")
+	for path, value := range map[string]float64{"omega3_raw": c.Omega3Raw, "beta_raw": c.BetaRaw, "gamma_raw": c.GammaRaw,
+		"scale": c.Scale} {
+		f.Set(path, []float64{value})
+	}
+	f.Set("modulation", meta.modulation(c.Modulation), len(c.Modulation))
+	placeSurrogate(f, "param.")
+	for path, of := range map[string]string{
+		"omega3_raw": "alpha_learn", "beta_raw": "beta_learn", "gamma_raw": "gamma_learn", "scale": "scale_factor",
+		"modulation": "freq_modulation",
+	} {
+		g.Vector(path, name+".grad."+of)
+	}
+	placeSurrogate(g, name+".grad.")
+	return f.Store, g.Store
+}
+
+// rowMajor undoes the release's order: its entry k is column k/rows, row k%rows.
+func rowMajor(x []float64, rows, cols int) []float64 {
+	out := make([]float64, len(x))
+	n := len(x) / (rows * cols)
+	for k := range rows * cols {
+		copy(out[(k%rows*cols+k/rows)*n:], x[k*n:(k+1)*n])
+	}
+	return out
+}
+
+func TestSurrogate_EqualsTheAuthorsModule(t *testing.T) { fixtures.Each(t, testSurrogate) }
+
+func testSurrogate(t *testing.T) {
+	var meta finetuneMeta
+	fixtures.JSON(t, finetuneSet, "meta.json", &meta)
+	data := fixtures.Tensors(t, finetuneSet, "tensors.safetensors")
+	for name, c := range meta.Cases {
+		upstream := data[fmt.Sprintf("upstream.%dx%d", c.Rows, c.Cols)]
+		store, wants := finetuneStores(t, meta, name)
+		var paths []string
+		got := run(t, store, func(scope *model.Scope, in []*Node) []*Node {
+			g := in[0].Graph()
+			e := surrogateOf(scope, c.Rows, c.Cols, meta.Width, meta.surrogate())
+			pair := func(z ComplexNode) *Node { return Stack([]*Node{z.Re, z.Im}, -1) }
+			f := e.field(g)
+			z := f.coordinates(e.centres())
+			p, pPrime := f.values(z)
+			encodings := e.Encode(g)
+			var byVariable []*Node
+			paths, byVariable = gradients(scope, ReduceAllSum(Mul(encodings, in[0])))
+			return append([]*Node{pair(z), pair(p), pair(pPrime), e.Features(g), encodings}, byVariable...)
+		}, tensors.FromFlatDataAndDimensions(fixtures.Tensor{Data: rowMajor(upstream.Data, c.Rows, c.Cols)}.Float32(),
+			c.Rows*c.Cols, meta.Width))
+		for i, of := range []string{"z", "p", "pp", "features", "encodings"} {
+			tol := 5e-6
+			if of == "encodings" {
+				tol = 2e-5
+			}
+			gomlxtest.Near(t, name+" "+of, got[i], rowMajor(data[name+"."+of].Data, c.Rows, c.Cols), tol)
+		}
+		for v := range wants.IterVariables() {
+			gradient := got[5+slices.Index(paths, v.Path())]
+			if v.Name() == "modulation" {
+				gradient = meta.modulation(gradient)
+			}
+			gomlxtest.Near(t, name+" d/d "+v.Path(), gradient, gomlxtest.Values(t, v.MustValue()), 1e-4)
+		}
+
+		e := surrogateOf(store.RootScope(), c.Rows, c.Cols, meta.Width, meta.surrogate())
+		scalars := gomlxtest.Must(e.Scalars())(t)
+		gomlxtest.Near(t, name+" scalars",
+			[]float64{scalars["omega3"], scalars["beta"], scalars["gamma"], scalars["scale"], scalars["strength"]},
+			[]float64{c.Omega3, c.Beta, c.Gamma, c.Scale, 1}, 1e-6)
+	}
+}
+
+func TestHybrid_EqualsTheAuthorsMix(t *testing.T) { fixtures.Each(t, testReleasedMix) }
+
+func testReleasedMix(t *testing.T) {
+	var meta finetuneMeta
+	fixtures.JSON(t, finetuneSet, "meta.json", &meta)
+	data := fixtures.Tensors(t, finetuneSet, "tensors.safetensors")
+	content, learned := data["mix.content_tokens"], data["mix.position_embeddings"]
+	n, width := meta.Mix.Grid, meta.Width
+	batch, prefix := content.Shape[0], content.Shape[1]-n*n
+	// The release gives patch k the code of the patch mirrored at the diagonal. Mirroring the image and the learned table
+	// gives both the same order, and the result is mirrored back.
+	mirrored := func(tokens []float64) []float64 {
+		head := prefix * width
+		return slices.Concat(tokens[:head], rowMajor(tokens[head:], n, n))
+	}
+	var input, want []float64
+	for b := range batch {
+		at := b * (prefix + n*n) * width
+		end := at + (prefix+n*n)*width
+		input = append(input, mirrored(content.Data[at:end])...)
+		tokens := slices.Clone(data["mix.encoder_input"].Data[at:end])
+		for i := prefix * width; i < len(tokens); i++ { // the release adds this to the patches a second time
+			tokens[i] -= learned.Data[i]
+		}
+		want = append(want, mirrored(tokens)...)
+	}
+	found := false
+	for name := range meta.Cases { // README: the scalars of the last case
+		store, _ := finetuneStores(t, meta, name)
+		rows := tensors.FromFlatDataAndDimensions(fixtures.Tensor{Data: mirrored(learned.Data)}.Float32(), prefix+n*n, width)
+		pretrained := gomlxtest.Must(store.CreateVariable("/pretrained", rows))(t)
+		gomlxtest.Must(store.CreateVariable("/gate_raw", tensors.FromScalar(float32(meta.Mix.Gate))))(t)
+		var h *hybrid
+		got := run(t, store, func(scope *model.Scope, in []*Node) []*Node {
+			e := surrogateOf(scope, n, n, width, meta.surrogate())
+			h = New(scope, n, n, width).WithPrefix(prefix).Hybrid(pretrained, e).(*hybrid)
+			return []*Node{h.PreEncode(in[0], nil, 1), e.Encode(in[0].Graph())}
+		}, tensors.FromFlatDataAndDimensions(fixtures.Tensor{Data: input}.Float32(), batch, prefix+n*n, width))
+		if floats.Distance(got[1], rowMajor(data["mix.wepe"].Data, n, n), math.Inf(1)) > 1e-3 {
+			continue // the scalars of another case
+		}
+		found = true
+		gomlxtest.Near(t, name+" mix", got[0], want, 1e-5)
+		scalars := gomlxtest.Must(h.Scalars())(t)
+		gomlxtest.Near(t, "lambda", []float64{scalars["lambda"]}, []float64{1 / (1 + math.Exp(-meta.Mix.Gate))}, 1e-6)
+	}
+	if !found {
+		t.Error("no case of the fixture has the scalars that mix.wepe was made with")
 	}
 }

@@ -3,9 +3,9 @@
 package wepe
 
 import (
+	"errors"
 	"fmt"
 	"math"
-	"math/cmplx"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -13,6 +13,11 @@ import (
 	"testing"
 
 	. "github.com/gomlx/gomlx/core/graph"
+
+	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/ml/model/checkpoint"
+	"gonum.org/v1/gonum/floats"
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
@@ -59,53 +64,30 @@ func (t hostTable) lookedUp() func(x, y float64) []float64 {
 	}
 }
 
-// tableAt returns ℘ and ℘′ from a table at u, v in [0, 1].
-func tableAt(table hostTable) func(u, v float64) (p, pPrime complex128) {
-	lookedUp := table.lookedUp()
-	return func(u, v float64) (p, pPrime complex128) {
-		f := lookedUp(u*table.u-math.Floor(u*table.u), v*table.v-math.Floor(v*table.v))
-		return complex(f[0], f[1]), complex(f[2], f[3])
-	}
-}
-
-// errorsOf compares a table with the exact functions at the given points.
+// errorsOf compares a table with the exact functions at points of (0, 1)².
 func errorsOf(table hostTable, alphaScale float64, u, v []float64) (e tableErrors) {
-	at, abs := tableAt(table), make([]float64, len(u))
+	n, abs, lookedUp := float64(len(u)), make([]float64, len(u)), table.lookedUp()
 	for i := range u {
-		p, pPrime := at(u[i], v[i])
-		want, wantPrime := table.lattice.Eval(table.at(table.u*u[i], table.v*v[i]))
-		for _, f := range [][2]float64{{real(p), real(want)}, {imag(p), imag(want)}, {real(pPrime), real(wantPrime)},
-			{imag(pPrime), imag(wantPrime)}} {
-			d := math.Abs(math.Tanh(alphaScale*f[0]) - math.Tanh(alphaScale*f[1]))
-			e.FMax = max(e.FMax, d)
-			e.FMean += d / float64(4*len(u))
+		x, y := table.u*u[i], table.v*v[i]
+		got, exact := lookedUp(x-math.Floor(x), y-math.Floor(y)), realParts(table.lattice.Eval(table.at(x, y)))
+		for k := range exact {
+			d := math.Abs(math.Tanh(alphaScale*got[k]) - math.Tanh(alphaScale*exact[k]))
+			e.FMax, e.FMean = max(e.FMax, d), e.FMean+d/(4*n)
 		}
-		rel := cmplx.Abs(p-want) / cmplx.Abs(want)
-		relPrime := cmplx.Abs(pPrime-wantPrime) / cmplx.Abs(wantPrime)
-		e.PRelMax, e.PRelMean = max(e.PRelMax, rel), e.PRelMean+rel/float64(len(u))
-		e.PPRelMax, e.PPRelMean = max(e.PPRelMax, relPrime), e.PPRelMean+relPrime/float64(len(u))
-		abs[i] = cmplx.Abs(p - want)
+		apart := func(k int) float64 { return math.Hypot(got[k]-exact[k], got[k+1]-exact[k+1]) }
+		abs[i] = apart(0)
+		rel, relPrime := abs[i]/math.Hypot(exact[0], exact[1]), apart(2)/math.Hypot(exact[2], exact[3])
+		e.PRelMax, e.PRelMean = max(e.PRelMax, rel), e.PRelMean+rel/n
+		e.PPRelMax, e.PPRelMean = max(e.PPRelMax, relPrime), e.PPRelMean+relPrime/n
 	}
 	slices.Sort(abs)
 	e.PAbsMedian = abs[len(abs)/2]
 	return e
 }
 
-// randomPoints are n points of (0, 1)² at least margin from its borders.
-func randomPoints(n int, margin float64) (u, v []float64) {
-	r := rand.New(rand.NewPCG(7, 11))
-	for range n {
-		u = append(u, margin+(1-2*margin)*r.Float64())
-		v = append(v, margin+(1-2*margin)*r.Float64())
-	}
-	return u, v
-}
-
 // The tables of lut.json that exist here: deflated by the origin for spans below half a period and by the four corners
 // for a whole one.
-func TestTable_errors_are_those_of_the_reference_at_every_resolution(t *testing.T) {
-	fixtures.Each(t, testTableErrors)
-}
+func TestTable_ErrorsAreTheReferences(t *testing.T) { fixtures.Each(t, testTableErrors) }
 
 func testTableErrors(t *testing.T) {
 	var invariants struct {
@@ -129,8 +111,7 @@ func testTableErrors(t *testing.T) {
 		}
 	}
 	fixtures.JSON(t, "weierstrass", "lut.json", &file)
-	queried := make(map[string]tableErrors)
-	compared := 0
+	compared, random := 0, rand.New(rand.NewPCG(7, 11))
 	for _, row := range file.Rows {
 		// Not the origin alone at α = 1, a raw table, nor one of compressed features.
 		if row.Table != "deflated_four_corners" && (row.Table != "deflated_origin" || row.Alpha > 0.5) {
@@ -140,34 +121,27 @@ func testTableErrors(t *testing.T) {
 		if !ok {
 			t.Fatalf("no half-periods for lattice %q in invariants.json", row.Lattice)
 		}
+		compared++
 		table := hostTableOf(t, false, half[0], half[1], row.Alpha, row.Alpha, row.R)
 		name := fmt.Sprintf("%s, α %g, R %d, %s, query %s", row.Lattice, row.Alpha, row.R, row.Table, row.Query)
-		size, err := strconv.Atoi(row.Query)
-		random := err != nil
-		got, ok := queried[name]
-		if !ok {
+		var side int
+		if n, _ := fmt.Sscanf(row.Query, "random_in_%dx", &side); n == 1 {
 			var u, v []float64
-			if random { // "random_in_14x14_hull"
-				side, err := strconv.Atoi(strings.Split(strings.Split(row.Query, "_")[2], "x")[0])
-				if err != nil {
-					t.Fatalf("query %q: %v", row.Query, err)
-				}
-				u, v = randomPoints(2000, 0.5/float64(side))
+			for range 2000 { // at least half a patch from the borders
+				inside := 1 - 1/float64(side)
+				u, v = append(u, 0.5+inside*(random.Float64()-0.5)), append(v, 0.5+inside*(random.Float64()-0.5))
 			}
-			x, y := grid{rows: size, cols: size}.centres()
-			u, v = append(u, x...), append(v, y...)
-			got = errorsOf(table, file.AlphaScale, u, v)
-			queried[name] = got
-		}
-		compared++
-		if random {
 			// The points differ from the reference's, and a few of them next to the pole dominate the mean: the median over 2000
 			// points is within five of its deviations, 1/√2000 of the ranks, a quarter of its value.
+			got := errorsOf(table, file.AlphaScale, u, v)
 			if ratio := got.PAbsMedian / row.PAbsMedian; !(ratio > 0.75 && ratio < 1.33) {
 				t.Errorf("%s: median error of ℘ %.3g, the reference's %.3g", name, got.PAbsMedian, row.PAbsMedian)
 			}
 			continue
 		}
+		side = gomlxtest.Must(strconv.Atoi(row.Query))(t)
+		u, v := grid{rows: side, cols: side}.centres()
+		got := errorsOf(table, file.AlphaScale, u, v)
 		pairs := map[string][2]float64{"f max": {got.FMax, row.FMax}, "f mean": {got.FMean, row.FMean}}
 		// A patch on a zero of ℘ or ℘′ has a relative error that is noise.
 		if row.PRelMax < 0.1 {
@@ -186,7 +160,6 @@ func testTableErrors(t *testing.T) {
 	if compared == 0 {
 		t.Fatal("lut.json has no row of a table that exists here")
 	}
-	t.Logf("%d rows, %d sets of queries", compared, len(queried))
 }
 
 func TestTable_ErrorBoundHolds(t *testing.T) {
@@ -246,35 +219,148 @@ func TestTable_PoleIsGuarded(t *testing.T) {
 // The tables of the authors' wef_pe_lut.py differ from ours: nodes contain compressed features, axes are (u, v), ω3′ is
 // not stored, and queries are half a node off: node i is at u = i/(R-1) but is read at u = (i+½)/R. The same gather
 // reads both kinds.
-func TestQueries_of_released_tables_come_out_of_the_same_gather(t *testing.T) {
-	fixtures.Each(t, testReleasedQueries)
-}
+func TestBilinear_ReadsReleasedTables(t *testing.T) { fixtures.Each(t, testReleasedQueries) }
 
 func testReleasedQueries(t *testing.T) {
 	tensors := fixtures.Tensors(t, "official_lut", "tensors.safetensors")
 	compared := 0
-	for _, mode := range []string{"pretraining", "finetuning"} {
-		for name, want := range tensors {
-			var resolution, rows, cols int
-			if n, _ := fmt.Sscanf(name, mode+".r%d.query.%dx%d", &resolution, &rows, &cols); n != 3 {
-				continue
-			}
-			table, stored := tensors[fmt.Sprintf("%s.r%d.lut", mode, resolution)] // [R, R, 4], u slowest
-			if !stored {
-				continue
-			}
-			x, y := grid{rows: cols, cols: rows}.centres() // first axis the column, as in the release
-			for i := range x {
-				x[i], y[i] = x[i]*float64(resolution)-0.5, y[i]*float64(resolution)-0.5
-			}
-			got := gomlxtest.Run(t, func(in []*Node) []*Node { return []*Node{bilinear(in[0], x, y)} }, gomlxtest.Input(table))
-			if worst := distance(got[0], want.Data); !(worst <= 2e-5) {
-				t.Errorf("%s: features off by %.3g", name, worst)
-			}
-			compared++
+	for name, want := range tensors { // of two modes, as in "pretraining.r32.query.14x14"
+		var resolution, rows, cols int
+		mode, query, _ := strings.Cut(name, ".")
+		n, _ := fmt.Sscanf(query, "r%d.query.%dx%d", &resolution, &rows, &cols)
+		table, stored := tensors[fmt.Sprintf("%s.r%d.lut", mode, resolution)] // [R, R, 4], u slowest
+		if n != 3 || !stored {
+			continue
 		}
+		x, y := grid{rows: cols, cols: rows}.centres() // first axis the column, as in the release
+		for i := range x {
+			x[i], y[i] = x[i]*float64(resolution)-0.5, y[i]*float64(resolution)-0.5
+		}
+		got := gomlxtest.Run(t, func(in []*Node) []*Node { return []*Node{bilinear(in[0], x, y)} }, gomlxtest.Input(table))
+		gomlxtest.NearAbs(t, name, got[0], want.Data, 2e-5)
+		compared++
 	}
 	if compared == 0 {
 		t.Fatal("no query of a table that is stored")
+	}
+}
+
+func setValue(t *testing.T, store *model.Store, path string, value *tensors.Tensor) {
+	t.Helper()
+	gomlxtest.NoError(t, store.GetVariable(path).SetValue(value))
+}
+
+// In mode release the table is of the square lattice, over z stretched by ω3′; exact values are ℘'s.
+func TestTable_InModeRelease(t *testing.T) {
+	var e *encoder
+	features := func(evaluation kv) []float64 {
+		return run(t, model.NewStore(), onlyIn(func(s *model.Scope, g *Graph) []*Node {
+			e = New(s, 5, 7, 2).with(kv{ParamMode: release}, evaluation).encoder()
+			return []*Node{e.Features(g)}
+		}), float32(0))[0]
+	}
+	exact := features(kv{byEvaluation: evaluateExact})
+	gomlxtest.Near(t, "table", features(byTable), exact, 1e-6)
+	gomlxtest.Near(t, "host", exact, slices.Concat(e.config.hostFeatures()...), 1e-6)
+}
+
+func TestTable_OfOtherParametersIsConfigError(t *testing.T) {
+	raw, nodes := "/wepe/omega3_raw", "/wepe/table/values"
+	for what, c := range map[string]struct {
+		settings kv
+		path     string
+		value    *tensors.Tensor
+	}{
+		"span": {ofSpan(0.4, 0.3), "", nil}, "ω1": {kv{byOmega1: 2.6}, "", nil},
+		"ω3′":   {nil, raw, tensors.FromScalar(float32(softplusInverse(weierstrass.OmegaSquare) + 1e-4))},
+		"shape": {nil, nodes, tensors.FromScalarAndDimensions(float32(0), 32, 33, 4)},
+	} {
+		store := model.NewStore()
+		gomlxtest.Must(built(store, byTable))(t)
+		gomlxtest.Must(built(store, byTable))(t) // the same
+		if c.value != nil {
+			setValue(t, store, c.path, c.value)
+		}
+		_, err := built(store, byTable, c.settings)
+		refused(t, "another "+what, err, "")
+	}
+}
+
+// Long cells need more nodes than a table has.
+func TestTable_ThatWouldErrIsConfigError(t *testing.T) {
+	for _, c := range []struct {
+		omega3 float64
+		form   compression
+		ok     bool
+	}{
+		{1.085, compressTanh, true}, {0.3, compressTanh, true}, {0.02, compressTanh, false}, {1000, compressSphere, false},
+		{2.8, compressSphere, true}, {20, compressSphere, false}, {0.1, compressSphere, false},
+	} {
+		_, err := built(model.NewStore(), byTable, kv{ParamOmega3: c.omega3, byCompression: c.form})
+		if c.ok != (err == nil) || err != nil && !errors.As(err, new(ConfigError)) {
+			t.Errorf("ω3′ = %g, %s: %v", c.omega3, c.form, err)
+		}
+	}
+}
+
+func TestEncoder_WarnsOfTableError(t *testing.T) {
+	store, flatter := model.NewStore(), kv{ParamOmega3: 1.085}
+	if got := gomlxtest.Must(built(store, byTable, flatter))(t).Warning(); got != "" {
+		t.Errorf("a table as it was built: %q", got)
+	}
+	setValue(t, store, "/wepe/alpha_scale_raw", tensors.FromScalar(float32(softplusInverse(4*defaultAlphaScale))))
+	if gomlxtest.Must(built(store, byTable, flatter))(t).Warning() == "" {
+		t.Error("no warning for an α_scale four times as large")
+	}
+}
+
+// Also one of an earlier version, of other sides and with its key.
+func TestTable_OpensFromCheckpoint(t *testing.T) {
+	dir := t.TempDir()
+	features := func(store *model.Store, rows, cols int) []float64 {
+		return run(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
+			return []*Node{New(s, rows, cols, 2).with(byTable).encoder().Features(g)}
+		}), float32(0))[0]
+	}
+	written := model.NewStore()
+	handler := gomlxtest.Must(checkpoint.Build(written).Dir(dir).Done())(t)
+	old := hostTableOf(t, false, weierstrass.OmegaSquare, weierstrass.OmegaSquare, defaultSpan, defaultSpan, 17)
+	values := old.values()
+	values[(17*5+5)*4] += 7 // proves that nodes are read
+	for path, value := range map[string]*tensors.Tensor{"/wepe/table/values": filled(values, 17, 17, 4),
+		"/wepe/table/key": tensors.FromValue(make([]float64, 7))} {
+		gomlxtest.Must(written.CreateVariable(path, value))(t)
+	}
+	before := features(written, 11, 13)
+	gomlxtest.NoError(t, handler.Save())
+	read := model.NewStore()
+	gomlxtest.Must(checkpoint.Load(read).Dir(dir).Done())(t)
+	gomlxtest.Near(t, "read again", features(read, 11, 13), before, 0)
+	gomlxtest.Near(t, "another grid", features(read, 3, 2), squareGrid(3, 2).features(t), 1e-3)
+	if worst := floats.Distance(before, squareGrid(11, 13).features(t), math.Inf(1)); worst < 0.05 {
+		t.Errorf("features differ by %g from those without the changed node", worst)
+	}
+	for _, path := range []string{"omega3_raw", "table/values"} {
+		if v := read.GetVariable("/wepe/" + path); v == nil || v.Trainable {
+			t.Errorf("%q from a checkpoint: %v, want one that does not train", path, v)
+		}
+	}
+	if v := read.GetVariable("/wepe/table/key"); v != nil {
+		t.Errorf("the table's key is still there: %v", v)
+	}
+}
+
+// Whole periods are those of ℘ only in mode paper, and a truncated sum has none.
+func TestLattice_ReducesPeriodsOfExactValues(t *testing.T) {
+	for _, c := range []struct {
+		mode       mode
+		evaluation evaluation
+		want       []float64
+	}{
+		{paper, evaluateExact, []float64{-0.25, 0.25, 0.375}}, {paper, evaluateSum, []float64{0.75, -1.75, 0.375}},
+		{release, evaluateSum, []float64{0.75, -1.75, 0.375}},
+	} {
+		e := gomlxtest.Must(built(model.NewStore(), kv{ParamMode: c.mode, byEvaluation: c.evaluation}))(t)
+		gomlxtest.NearAbs(t, fmt.Sprint(c.mode, c.evaluation), e.reduced([]float64{0.75, -1.75, 0.375}), c.want, 0)
 	}
 }

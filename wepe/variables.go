@@ -65,7 +65,7 @@ func (d denseNorm) apply(x *Node) *Node { return d.norm.Apply(d.dense.Apply(x), 
 // Variable paths, below the scope given to New. They are a file format; the package documentation lists them.
 const (
 	scopeName       = "wepe"
-	sphereSuffix    = "_sphere" // of scopeName and scopeBias where the features lie on the sphere
+	sphereSuffix    = "_sphere" // of scopeName and scopeField where the features lie on the sphere
 	nameOmega3      = "omega3_raw"
 	nameOmega3Re    = "omega3_re"
 	nameAlphaScale  = "alpha_scale_raw"
