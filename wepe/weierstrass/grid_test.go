@@ -43,11 +43,9 @@ func statistics(features [][4]float64, rows, cols int) (rho, meanAbs float64) {
 }
 
 // The half-period 2.622, which reproduces the paper's tables, belongs to g2 = 1/4; the paper states 1.
-func TestThePaperTablesOfSensitivityAreReproduced(t *testing.T) {
-	fixtures.Each(t, testThePaperTablesOfSensitivityAreReproduced)
-}
+func TestThePaperTablesOfSensitivityAreReproduced(t *testing.T) { fixtures.Each(t, testPaperTables) }
 
-func testThePaperTablesOfSensitivityAreReproduced(t *testing.T) {
+func testPaperTables(t *testing.T) {
 	type row struct {
 		Alpha          float64
 		AlphaScale     float64 `json:"alpha_scale"`

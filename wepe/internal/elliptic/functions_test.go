@@ -5,12 +5,16 @@ package elliptic
 import (
 	"math"
 	"math/cmplx"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
 
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
@@ -29,14 +33,6 @@ func fromPole(z complex128, omega1, re, im float64) float64 {
 		nearest = min(nearest, math.Hypot(real(z)-2*m*omega1-2*n*re, imag(z)-2*n*im))
 	}
 	return nearest
-}
-
-// hostSphere is S(s·w) and S(s·w′) by the host.
-func hostSphere(t *testing.T, z complex128, omega1, re, im, s float64) []float64 {
-	t.Helper()
-	point, prime := hostLattice(t, omega1, re, im).Sphere().At(z)
-	point, prime = weierstrass.Dilated(point, s), weierstrass.Dilated(prime, s)
-	return append(point[:], prime[:]...)
 }
 
 // function is the input of an encoder's features, of x, y, ω1, Re ω3, Im ω3 and α_scale.
@@ -94,11 +90,13 @@ func (f function) withSlopes(of func(*Node) *Node) func(in []*Node) []*Node {
 // host returns the parts by the host's functions.
 func (f function) host(t *testing.T, v []float64) []float64 {
 	t.Helper()
-	z := complex(v[0], v[1])
+	z, lattice := complex(v[0], v[1]), hostLattice(t, v[2], v[3], v[4])
 	if f.sphere {
-		return hostSphere(t, z, v[2], v[3], v[4], v[5])
+		point, prime := lattice.Sphere().At(z)
+		point, prime = weierstrass.Dilated(point, v[5]), weierstrass.Dilated(prime, v[5])
+		return append(point[:], prime[:]...)
 	}
-	p, pPrime := hostLattice(t, v[2], v[3], v[4]).Eval(z)
+	p, pPrime := lattice.Eval(z)
 	return []float64{real(p), imag(p), real(pPrime), imag(pPrime)}
 }
 
@@ -117,17 +115,15 @@ func (f function) scales(t *testing.T, v, values []float64) [2]float64 {
 }
 
 // At multiples of 2ω1 = 2 and around them.
-func TestFunctions_and_their_gradients_are_finite_at_and_around_poles_of_every_lattice(t *testing.T) {
-	points := func() (x, y []float32) {
-		for _, m := range []float32{0, 1, -3, 31} {
-			for _, r := range []float32{0, 1e-45, 1e-38, 1e-30, 1e-20, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-3, 0.7,
-				1} {
-				for _, direction := range [][2]float32{{1, 0}, {0, 1}, {-0.6, 0.8}} {
-					x, y = append(x, 2*m+r*direction[0]), append(y, r*direction[1])
-				}
+func TestFunctions_AreFiniteAtPoles(t *testing.T) {
+	var x, y []float32
+	for _, m := range []float32{0, 1, -3, 31} {
+		for _, r := range []float32{0, 1e-45, 1e-38, 1e-30, 1e-20, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-3, 0.7,
+			1} {
+			for _, direction := range [][2]float32{{1, 0}, {0, 1}, {-0.6, 0.8}} {
+				x, y = append(x, 2*m+r*direction[0]), append(y, r*direction[1])
 			}
 		}
-		return x, y
 	}
 	for _, f := range allFunctions {
 		compress := func(x *Node) *Node { return Tanh(MulScalar(x, 0.15)) }
@@ -140,7 +136,6 @@ func TestFunctions_and_their_gradients_are_finite_at_and_around_poles_of_every_l
 		}
 		exec := gomlxtest.Must(NewExec(gomlxtest.Backend(), f.withSlopes(compress)))(t)
 		check := func(omega1, re, im, alphaScale float32) {
-			x, y := points()
 			values := call(t, exec, dtypes.Float32, x, y, omega1, re, im, alphaScale)
 			for i := range values {
 				if !finite(values[i]) {
@@ -173,7 +168,7 @@ func TestFunctions_and_their_gradients_are_finite_at_and_around_poles_of_every_l
 
 // By default XLA computes float32 products on CUDA in TF32, whose operands have 10 bits of mantissa. This affects only
 // dot products, and no function of ℘ contains one, forward or backward.
-func TestNoFunctionContainsADotProductThatTF32Rounds(t *testing.T) {
+func TestFunctions_HaveNoDotProduct(t *testing.T) {
 	for _, f := range allFunctions {
 		g := NewGraph(gomlxtest.Backend(), f.name)
 		in := make([]*Node, 6)
@@ -195,4 +190,314 @@ func TestNoFunctionContainsADotProductThatTF32Rounds(t *testing.T) {
 
 func finite(values []float64) bool {
 	return !slices.ContainsFunc(values, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
+}
+
+// lattices are ω1, Re ω3, Im ω3: most have lines of symmetry on which rounding decides between the two sides of a line:
+// rectangles, squares (one given by other periods, one rotated by 45°), rhombs, hexagons, and lattices whose shortest
+// periods are far from the given ones.
+var lattices = [][3]float64{
+	{2.6220575542921196, 0, 2.6220575542921196}, {2.6, 0, 1.7}, {1.3, 0, 3.1}, {2.9, 0, 1.1}, {1, 0, 4}, {1, 0.3, 3},
+	{2.6, 2.6, 2.6}, {2.6, 1.3, 1.3}, {1.5299540370571929, 0.76497701852859645, 1.3249790627140868},
+	{1.7, -0.85, 1.4722431864335459}, {2.6, 1.3, 1.1}, {2.6, 1.3, 2.25}, {2.6, -0.7, 2.5}, {2, 0.9, 0.7}, {1, 0.3, 2.4},
+	{1.5, 4.1, 0.9},
+}
+
+// linesOfSymmetry are points on the lines through poles and half-periods along four periods.
+func linesOfSymmetry(lattice [3]float64) (z []complex128) {
+	omega1, omega3 := complex(lattice[0], 0), complex(lattice[1], lattice[2])
+	for _, start := range []complex128{0, omega1, omega3, omega1 + omega3} {
+		for _, along := range []complex128{omega1, omega3, omega1 + omega3, omega1 - omega3} {
+			for step := -24; step <= 24; step++ {
+				z = append(z, start+along*complex(float64(step)/12, 0))
+			}
+		}
+	}
+	return z
+}
+
+// patchesUpTo are the centres of the patches of all grids up to n×n with span 1, each once.
+func patchesUpTo(n int, lattice [3]float64) (z []complex128) {
+	var centres []float64
+	for cells := 1; cells <= n; cells++ {
+		for k := range cells {
+			centres = append(centres, float64(2*k+1)/float64(2*cells))
+		}
+	}
+	slices.Sort(centres)
+	centres = slices.Compact(centres)
+	for _, v := range centres {
+		for _, u := range centres {
+			z = append(z, complex(2*u*lattice[0], 0)+complex(2*v, 0)*complex(lattice[1], lattice[2]))
+		}
+	}
+	return z
+}
+
+// withWeights returns the parts of f at many points and the gradients of the weighted sum of each; the weights are the
+// last input.
+func (f function) withWeights(in []*Node) []*Node {
+	return f.withSlopes(func(part *Node) *Node { return Mul(part, in[6]) })(in[:6])
+}
+
+// anywhere are points up to two cells away from 0, where z itself has lost two digits.
+func anywhere(n int, lattice [3]float64) (z []complex128) {
+	random := rand.New(rand.NewPCG(5, 7))
+	for range n {
+		x, y := 4*random.Float64()-2, 4*random.Float64()-2
+		z = append(z, complex(x*lattice[0], 0)+complex(y, 0)*complex(lattice[1], lattice[2]))
+	}
+	return z
+}
+
+// In a program with a gradient for every part XLA computes intermediate results several times, rounded differently:
+// decisions by rounding must not change the result.
+func TestFunctions_EqualTheHosts(t *testing.T) {
+	for _, f := range functions {
+		for _, dtype := range []dtypes.DType{dtypes.Float32, dtypes.Float64} {
+			if dtype == dtypes.Float64 && !float64Runs(t) {
+				continue
+			}
+			t.Run(f.name+" "+dtype.String(), func(t *testing.T) {
+				exec := gomlxtest.Must(NewExec(gomlxtest.Backend(), f.withWeights))(t)
+				defer exec.Finalize()
+				for i, lattice := range lattices {
+					if !f.rectangular || lattice[1] == 0 {
+						f.check(t, exec, dtype, lattice, round(dtype, []float64{1.25, 0.3, 4.5}[i%3]))
+					}
+				}
+			})
+		}
+	}
+}
+
+func round(dtype dtypes.DType, x float64) float64 {
+	if dtype == dtypes.Float32 {
+		return float64(float32(x))
+	}
+	return x
+}
+
+// check compares values on all patches, on the lines of symmetry and anywhere; gradients by z on the lines and
+// anywhere; and the gradients of the sum over these by ω1, ω3 and α_scale with finite differences of the host. The
+// error of a value may be a few roundings, each of the result or of an input.
+func (f function) check(t *testing.T, exec *Exec, dtype dtypes.DType, lattice [3]float64, alphaScale float64) {
+	t.Helper()
+	epsilon, slopeTolerance := 0x1p-53, 1e-8
+	if dtype == dtypes.Float32 {
+		epsilon, slopeTolerance = 0x1p-24, 1e-4
+	}
+	for i, x := range lattice {
+		lattice[i] = round(dtype, x)
+	}
+	size := cmplx.Abs(complex(lattice[0], 0)) + cmplx.Abs(complex(lattice[1], lattice[2]))
+	var points [][]float64
+	var weights []float64
+	lines := append(linesOfSymmetry(lattice), anywhere(50, lattice)...)
+	for i, z := range append(lines, patchesUpTo(16, lattice)...) {
+		z = complex(round(dtype, real(z)), round(dtype, imag(z)))
+		distance := fromPole(z, lattice[0], lattice[1], lattice[2]) / size
+		if !f.sphere && distance < 1e-4 {
+			continue // a pole
+		}
+		points = append(points, []float64{real(z), imag(z), lattice[0], lattice[1], lattice[2], alphaScale})
+		weight := 0.0
+		if i < len(lines) && (f.sphere || distance > 0.1) {
+			weight = 1
+		}
+		weights = append(weights, weight)
+	}
+	x, y := make([]float64, len(points)), make([]float64, len(points))
+	for i, point := range points { // which differ in z alone
+		x[i], y[i] = point[0], point[1]
+	}
+	got := call(t, exec, dtype, x, y, lattice[0], lattice[1], lattice[2], alphaScale, weights)
+
+	wrong, parts := 0, len(f.host(t, points[0]))
+	fail := func(format string, args ...any) {
+		if wrong++; wrong <= 3 {
+			t.Errorf(format, args...)
+		}
+	}
+	slopes, speed := make([][][6]float64, len(points)), 1.0
+	for i, point := range points {
+		if weights[i] != 0 {
+			slopes[i] = f.hostSlopes(t, point)
+			for _, s := range slopes[i] { // per unit of the lattice
+				speed = max(speed, math.Abs(s[0]), math.Abs(s[1]))
+			}
+		}
+	}
+	sums := make([][6]float64, 2*parts) // of each part, by each input; and of the absolute values
+	for i, point := range points {
+		want := f.host(t, point)
+		scales, speeds := f.scales(t, point, want), [2]float64{speed, speed}
+		if !f.sphere { // by ℘″ = 6℘² - g2/2
+			speeds = [2]float64{math.Hypot(want[2], want[3]), 6 * scales[0] * scales[0]}
+		}
+		for part, w := range want {
+			half := 2 * part / parts
+			move := speeds[half] * (cmplx.Abs(complex(point[0], point[1])) + size)
+			if d := math.Abs(got[part][i] - w); !(d <= 8*epsilon*(scales[half]+move)) {
+				fail("lattice %v, z = %v: part %d is %g, want %g", lattice, point[:2], part, got[part][i], w)
+			}
+			if slopes[i] == nil {
+				continue
+			}
+			for input := range 2 {
+				by, want := got[parts+6*part+input][i], slopes[i][part][input]
+				if d := math.Abs(by - want); !(d <= slopeTolerance*(1+speeds[half])) {
+					fail("lattice %v, z = %v: ∂%d/∂%d is %g, want %g", lattice, point[:2], part, input, by, want)
+				}
+			}
+			for input, s := range slopes[i][part] {
+				sums[part][input] += s
+				sums[parts+part][input] += math.Abs(s)
+			}
+		}
+	}
+	for part := range parts {
+		for input := 2; input < 6; input++ {
+			by := got[parts+6*part+input][0]
+			if input == 3 && f.rectangular {
+				continue
+			}
+			limit := slopeTolerance*(1+sums[parts+part][input]) + 64*epsilon*speed*speed*size
+			if d := math.Abs(by - sums[part][input]); !(d <= limit) {
+				fail("lattice %v: ∂%d/∂%d of the sum is %g, want %g", lattice, part, input, by, sums[part][input])
+			}
+		}
+	}
+	if wrong > 3 {
+		t.Errorf("lattice %v: %d wrong numbers in all of %d points", lattice, wrong, len(points))
+	}
+}
+
+// hostSlopes are the derivatives of each part by each input, central differences of fourth order of the host.
+func (f function) hostSlopes(t *testing.T, point []float64) [][6]float64 {
+	slopes := make([][6]float64, len(f.host(t, point)))
+	step := 1e-3
+	if f.sphere { // it changes faster in long cells, but never is large
+		step = 6e-6
+	}
+	for input := range 6 {
+		if input == 3 && f.rectangular {
+			continue
+		}
+		at := func(steps float64) []float64 {
+			moved := slices.Clone(point)
+			moved[input] += steps * step
+			return f.host(t, moved)
+		}
+		far, up, down, farDown := at(2), at(1), at(-1), at(-2)
+		for part := range slopes {
+			slopes[part][input] = (8*(up[part]-down[part]) - (far[part] - farDown[part])) / (12 * step)
+		}
+	}
+	return slopes
+}
+
+// call runs a program on numbers and lists of them, rounded to the type.
+func call(t *testing.T, exec *Exec, dtype dtypes.DType, args ...any) (values [][]float64) {
+	t.Helper()
+	for i := 0; i < len(args) && dtype == dtypes.Float32; i++ {
+		switch v := args[i].(type) {
+		case float64:
+			args[i] = float32(v)
+		case []float64:
+			args[i] = fixtures.Tensor{Data: v}.Float32()
+		}
+	}
+	for _, output := range gomlxtest.Must(exec.Call(args...))(t) {
+		values = append(values, gomlxtest.Values(t, output))
+	}
+	return values
+}
+
+// S depends only on n/d, down to the size that counts as 0; 0/0 is ∞ and has no slope.
+func TestQuotient_IsGuarded(t *testing.T) {
+	for _, dtype := range []dtypes.DType{dtypes.Float32, dtypes.Float64} {
+		if dtype == dtypes.Float64 && !float64Runs(t) {
+			continue
+		}
+		least := math.Sqrt(leastNorm2(dtype))
+		sizes := []float64{0, least / 64, 2 * least, 1}
+		got := gomlxtest.Run(t, func(in []*Node) []*Node {
+			g := in[0].Graph()
+			var out []*Node
+			for _, size := range sizes {
+				part := func(x float64) *Node { return ConstAsDType(g, dtype, []float64{x * size}) }
+				q := quotient{ComplexNode{part(0.6), part(0)}, ComplexNode{part(0), part(0.8)}} // n/d = -0.75i
+				slope := q.pullBack(ConstAsDType(g, dtype, [][]float64{{1, 2, 3}}))
+				out = append(out, q.onSphere(), slope.Re, slope.Im)
+			}
+			return out
+		}, float32(0))
+		for i, size := range sizes {
+			want, slope := []float64{0, -0.96, -0.28}, got[3*i+1][0]*size*size
+			if size < least {
+				want, slope = []float64{0, 0, 1}, got[3*i+1][0]
+			}
+			gomlxtest.NearAbs(t, dtype.String(), got[3*i], want, 1e-6)
+			// 2 (γ̄ d̄² - γ n̄² + 2·3 n̄ d̄), γ = 1 + 2i, n̄ = 0.6, d̄ = -0.8i
+			if wantSlope := 2 * (-0.64 - 0.36); size >= least && !(math.Abs(slope-wantSlope) <= 1e-5) ||
+				size < least && slope != 0 {
+				t.Errorf("%s, |n|, |d| about %g: κ is %g/size²", dtype, size, slope)
+			}
+		}
+	}
+}
+
+// In a long cell S(w′) turns within exp(-π/2·ratio) of ω1, where ℘′ is 0: the rounding of z decides between the sides.
+func TestSphere_LongCellsErrByRoundings(t *testing.T) {
+	for _, f := range functions[2:] {
+		exec := MustNewExec(gomlxtest.Backend(), f.build)
+		for _, c := range []struct {
+			dtype   dtypes.DType
+			epsilon float64
+			ratios  []float64
+		}{{dtypes.Float32, 0x1p-24, []float64{4, 9, 14, 20, 30}}, {dtypes.Float64, 0x1p-53, []float64{9, 20, 60, 176}}} {
+			if c.dtype == dtypes.Float64 && !float64Runs(t) {
+				continue
+			}
+			random, worst := rand.New(rand.NewPCG(1, 2)), 0.0
+			for i := range 60 * len(c.ratios) {
+				ratio := c.ratios[i%len(c.ratios)]
+				x, y := float64(i/2%3-1)/2, float64(i/6%3-1)/2 // half-periods and the pole, then around them
+				if i > 15*len(c.ratios) {
+					apart := math.Exp(-20 * random.Float64())
+					x, y = x+apart*random.NormFloat64(), y+apart*random.NormFloat64()/ratio
+				}
+				sides := [2]float64{1.3, 1.3 * ratio}
+				if i/30%2 == 1 {
+					sides[0], sides[1] = sides[1], sides[0]
+				}
+				in := []float64{2 * x * sides[0], 2 * y * sides[1], sides[0], 0, sides[1], 1}
+				for k, v := range in {
+					in[k] = round(c.dtype, v)
+				}
+				got, want := evaluate(t, exec, c.dtype, in), f.host(t, in)
+				allowed := slices.Repeat([]float64{8 * c.epsilon}, len(want))
+				for k, size := range map[int]float64{0: math.Hypot(in[0], in[1]), 1: math.Hypot(in[0], in[1]), 2: in[2], 4: in[4]} {
+					spread := make([]float64, len(want))
+					for _, by := range []float64{-8, -2, -1, 1, 2, 8} {
+						moved := slices.Clone(in)
+						moved[k] += by * c.epsilon * size
+						for part, v := range f.host(t, moved) {
+							spread[part] = max(spread[part], math.Abs(v-want[part]))
+						}
+					}
+					floats.Add(allowed, spread)
+				}
+				for part := range want {
+					worst = max(worst, math.Abs(got[part]-want[part])/allowed[part])
+					if !(math.Abs(got[part]-want[part]) <= allowed[part]) {
+						t.Errorf("%s, %s, %v: part %d is %g, want %g ± %g", f.name, c.dtype, in, part, got[part], want[part],
+							allowed[part])
+					}
+				}
+			}
+			t.Logf("%s, %s: at most %.2g of what is allowed", f.name, c.dtype, worst)
+		}
+		exec.Finalize()
+	}
 }

@@ -31,11 +31,9 @@ func summed(t *testing.T, omega1, omega3p float64, cut int, z []complex128) (p, 
 	return p, pPrime
 }
 
-func TestLatticeSum_is_the_truncated_series_and_errs_as_the_reference_says(t *testing.T) {
-	fixtures.Each(t, testLatticeSum_is_the_truncated_series_and_errs_as_the_reference_says)
-}
+func TestSum_IsTheTruncatedSeries(t *testing.T) { fixtures.Each(t, testTruncatedSeries) }
 
-func testLatticeSum_is_the_truncated_series_and_errs_as_the_reference_says(t *testing.T) {
+func testTruncatedSeries(t *testing.T) {
 	if !float64Runs(t) {
 		t.Skip("the backend has no float64")
 	}
@@ -126,7 +124,7 @@ func (s Sum) at(z complex128, omega1, omega3p float64) [4]float64 {
 
 // By finite differences, with a weight for each point: of the whole series, with clipped terms, and with terms and a
 // point near a pole.
-func TestGradients_of_the_sum_are_finite_differences_of_its_terms(t *testing.T) {
+func TestSum_GradientsAreFiniteDifferences(t *testing.T) {
 	if !float64Runs(t) {
 		t.Skip("the backend has no float64")
 	}

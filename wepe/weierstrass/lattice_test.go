@@ -4,6 +4,7 @@ package weierstrass
 
 import (
 	"math"
+	"math/big"
 	"math/cmplx"
 	"math/rand/v2"
 	"testing"
@@ -16,6 +17,34 @@ func oblique(t testing.TB, omega1, omega3 complex128) Lattice {
 		t.Fatal(err)
 	}
 	return l
+}
+
+func lattice(t testing.TB, omega1, omega3p float64) Lattice {
+	t.Helper()
+	return oblique(t, complex(omega1, 0), complex(0, omega3p))
+}
+
+func TestReduceIsExactManyPeriodsAway(t *testing.T) {
+	for _, l := range []Lattice{Square(), lattice(t, 1.3, 0.007)} {
+		for _, x := range []float64{1, -7.3, 1e3, -123456.789, 1e15, 3e22, -1e300, math.MaxFloat64} {
+			r := l.reduce(complex(x, -x))
+			for _, axis := range []struct {
+				name          string
+				x, half, rest float64
+			}{{"Re", x, real(l.omega1), real(r)}, {"Im", -x, imag(l.omega3), imag(r)}} {
+				if !(math.Abs(axis.rest) <= axis.half) {
+					t.Errorf("%v: %s of %g reduces to %v, outside the cell", l, axis.name, axis.x, axis.rest)
+				}
+				// x − rest must be an integer number of periods, exactly.
+				exact := new(big.Rat).Sub(new(big.Rat).SetFloat64(axis.x), new(big.Rat).SetFloat64(axis.rest))
+				exact.Quo(exact, new(big.Rat).SetFloat64(2*axis.half))
+				if !exact.IsInt() {
+					t.Errorf("%v: %s of %g reduces to %v, %s periods away",
+						l, axis.name, axis.x, axis.rest, exact.FloatString(9))
+				}
+			}
+		}
+	}
 }
 
 // theta returns θ1 … θ4 at ζ, DLMF 20.2.1 to 20.2.4, and the values at 0 are those for ζ = 0 (θ1 = 0).
@@ -81,16 +110,6 @@ func TestLattice_EqualsThetaFunctionsOfAnyBasis(t *testing.T) {
 	}
 	t.Logf("worst %.1f units of roundoff", worst)
 }
-
-// invariants returns g2 and g3 from the roots ℘(ω1) and ℘(ω3), DLMF 23.3.6 and 23.3.7 with e2 = −e1 − e3.
-func invariants(l Lattice, half1, half3 complex128) (g2, g3 complex128) {
-	e1, _ := l.Eval(half1)
-	e3, _ := l.Eval(half3)
-	return 4 * (e1*e1 + e1*e3 + e3*e3), -4 * e1 * e3 * (e1 + e3)
-}
-
-// The half-periods of the lattice with g2 = 0 and g3 = 1, a third of a turn apart, DLMF 23.5(v).
-var hexagonal1, hexagonal3, _ = HalfPeriods(0, 1)
 
 func TestNew_RefusesParallelHalfPeriods(t *testing.T) {
 	for _, bad := range [][2]complex128{
