@@ -51,22 +51,14 @@ func TestWeightsStartWithTheSpreadOfTheirScheme(t *testing.T) {
 		want       float64
 	}{
 		{initTimm, "patch/weights", 1 / math.Sqrt(3*fanIn)}, // torch's Conv2d: uniform in ±1/√fan-in
-		{initTimm, "patch/biases", 0},
-		{initTimm, "block_01/attention/query/weights", 0.02},
-		{initTimm, "block_01/mlp/hidden/weights", 0.02},
-		{initTimm, "head/weights", 0.02},
-		{initTimm, "class", 1e-6},
-		{initJAX, "patch/weights", 1 / math.Sqrt(fanIn)},
+		{initTimm, "patch/biases", 0}, {initTimm, "block_01/attention/query/weights", 0.02},
+		{initTimm, "block_01/mlp/hidden/weights", 0.02}, {initTimm, "head/weights", 0.02}, {initTimm, "class", 1e-6},
+		{initJAX, "patch/weights", 1 / math.Sqrt(fanIn)}, {initJAX, "head/weights", 0}, {initJAX, "class", 0},
 		{initJAX, "block_01/attention/value/weights", xavier(width, width)},
-		{initJAX, "block_00/mlp/output/weights", xavier(mlp, width)},
-		{initJAX, "block_00/mlp/hidden/biases", 1e-6},
-		{initJAX, "head/weights", 0},
-		{initJAX, "class", 0},
-		{initRelease, "patch/weights", xavier(fanIn, width)},
+		{initJAX, "block_00/mlp/output/weights", xavier(mlp, width)}, {initJAX, "block_00/mlp/hidden/biases", 1e-6},
+		{initRelease, "patch/weights", xavier(fanIn, width)}, {initRelease, "class", 0.02},
 		{initRelease, "block_00/attention/key/weights", xavier(width, 3*width)}, // 0.051 at width 192, as measured
-		{initRelease, "block_00/attention/output/weights", 0.02},
-		{initRelease, "class", 0.02},
-		{initRelease, "block_00/mlp/hidden/biases", 0},
+		{initRelease, "block_00/attention/output/weights", 0.02}, {initRelease, "block_00/mlp/hidden/biases", 0},
 	} {
 		c.Init = test.init
 		gomlxtest.Spreads(t, test.init+": "+test.path, weights(t, c, 5)["/vit/"+test.path], test.want)

@@ -170,13 +170,6 @@ func acting[T any](c Config, scope *model.Scope) T {
 	return e
 }
 
-// turning is a model on 5×3 patches and a class token whose heads have 20 channels.
-func turning(name string) Config {
-	c := small(name, poolClass)
-	c.Width, c.Heads = 60, 3
-	return c
-}
-
 // small is a model whose sizes are all different, on 5×3 patches of 2×2 pixels.
 func small(position, pool string) Config {
 	return gomlxtest.Resolved(Config{

@@ -17,19 +17,23 @@ import (
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
-// halfCell returns the 12 features of every patch by the host's theta functions: S(w), S(w′) at z and 2z, z the centre
-// of the patch in a quarter of the cell of the square lattice.
-func halfCell(rows, cols int) (features [][]float64) {
-	sphere := weierstrass.Square().Sphere()
-	for k := range rows * cols {
-		z := complex((float64(k%cols)+0.5)/float64(cols), (float64(k/cols)+0.5)/float64(rows))
-		z *= complex(weierstrass.OmegaSquare, 0) // half of 2ω1, and of 2ω3 = 2iω1
-		var row []float64
-		for n := range 2 {
-			point, prime := sphere.At(z * complex(float64(n+1), 0))
-			row = append(append(row, point[:]...), prime[:]...)
+// atCentres tabulates a function of the centres of the patches, in units of the image's sides.
+func atCentres(f func(x, y float64) []float64) func(rows, cols int) [][]float64 {
+	return func(rows, cols int) (features [][]float64) {
+		for p := range rows * cols {
+			features = append(features, f((float64(p%cols)+0.5)/float64(cols), (float64(p/cols)+0.5)/float64(rows)))
 		}
-		features = append(features, row)
+		return features
+	}
+}
+
+// halfCell are the 12 features by the host's theta functions: S(w), S(w′) at z and 2z, z in a quarter of the cell of
+// the square lattice.
+func halfCell(x, y float64) (features []float64) {
+	z := complex(x, y) * complex(weierstrass.OmegaSquare, 0) // half of 2ω1, and of 2ω3 = 2iω1
+	for n := range 2 {
+		point, prime := weierstrass.Square().Sphere().At(z * complex(float64(n+1), 0))
+		features = slices.Concat(features, point[:], prime[:])
 	}
 	return features
 }
@@ -72,11 +76,11 @@ func TestModulationsScaleByHostFeatures(t *testing.T) {
 		parts    []string
 		params   map[string]any
 	}{
-		"wepe-qkv": {halfCell, all, nil}, "fourier-qkv": {halfWaves(3), all, nil}, "wepe-v": {halfCell, values, nil},
-		"fourier-v": {halfWaves(3), values, nil}, "fourier-v n = 5": {halfWaves(5), values,
-			map[string]any{position.ParamFourierWaves: 5}},
-		"fourier-v learned": {halfWaves(3), values, map[string]any{position.ParamFourierLearn: true}}, // before training
-		"legendre-v":        {polynomials, values, map[string]any{position.ParamLegendreDegree: 3}},
+		"wepe-qkv": {atCentres(halfCell), all, nil}, "fourier-qkv": {atCentres(halfWaves(3)), all, nil},
+		"wepe-v": {atCentres(halfCell), values, nil}, "fourier-v": {atCentres(halfWaves(3)), values, nil},
+		"fourier-v n = 5":   {atCentres(halfWaves(5)), values, map[string]any{position.ParamFourierWaves: 5}},
+		"fourier-v learned": {atCentres(halfWaves(3)), values, map[string]any{position.ParamFourierLearn: true}}, // at first
+		"legendre-v":        {atCentres(polynomials), values, map[string]any{position.ParamLegendreDegree: 3}},
 		"free-v":            {twicePatch, values, nil},
 	} {
 		name, _, _ := strings.Cut(label, " ")
@@ -113,40 +117,30 @@ func TestModulationsScaleByHostFeatures(t *testing.T) {
 	}
 }
 
-// halfWaves are exp(iπkx) and exp(iπky) at the patch centres, k = 1 … n, scaled to vectors of length 2.
-func halfWaves(n int) func(rows, cols int) [][]float64 {
-	return func(rows, cols int) (features [][]float64) {
-		for p := range rows * cols {
-			x, y := (float64(p%cols)+.5)/float64(cols), (float64(p/cols)+.5)/float64(rows)
-			var f []float64
-			for k := range n {
-				for _, at := range []float64{x, y} {
-					wave := cmplx.Exp(complex(0, math.Pi*float64(k+1)*at)) * complex(2/math.Sqrt(float64(2*n)), 0)
-					f = append(f, imag(wave), real(wave))
-				}
+// halfWaves are exp(iπkx) and exp(iπky), k = 1 … n, scaled to vectors of length 2.
+func halfWaves(n int) func(x, y float64) []float64 {
+	return func(x, y float64) (f []float64) {
+		for k := range n {
+			for _, at := range []float64{x, y} {
+				wave := cmplx.Exp(complex(0, math.Pi*float64(k+1)*at)) * complex(2/math.Sqrt(float64(2*n)), 0)
+				f = append(f, imag(wave), real(wave))
 			}
-			features = append(features, f)
 		}
-		return features
+		return f
 	}
 }
 
 // polynomials are the ten products of Legendre polynomials up to degree 3 (P2 = (3t²-1)/2, P3 = (5t³-3t)/2),
 // orthonormal on the image, times 2/√10.
-func polynomials(rows, cols int) (features [][]float64) {
+func polynomials(x, y float64) (f []float64) {
 	upTo := func(t float64) [4]float64 {
 		return [4]float64{1, math.Sqrt(3) * t, math.Sqrt(5) * (3*t*t - 1) / 2, math.Sqrt(7) * (5*t*t*t - 3*t) / 2}
 	}
-	for p := range rows * cols {
-		x := upTo(2*(float64(p%cols)+.5)/float64(cols) - 1)
-		y := upTo(2*(float64(p/cols)+.5)/float64(rows) - 1)
-		var f []float64
-		for _, of := range [][2]int{{0, 0}, {1, 0}, {0, 1}, {2, 0}, {1, 1}, {0, 2}, {3, 0}, {2, 1}, {1, 2}, {0, 3}} {
-			f = append(f, 2/math.Sqrt(10)*x[of[0]]*y[of[1]])
-		}
-		features = append(features, f)
+	ofX, ofY := upTo(2*x-1), upTo(2*y-1)
+	for _, of := range [][2]int{{0, 0}, {1, 0}, {0, 1}, {2, 0}, {1, 1}, {0, 2}, {3, 0}, {2, 1}, {1, 2}, {0, 3}} {
+		f = append(f, 2/math.Sqrt(10)*ofX[of[0]]*ofY[of[1]])
 	}
-	return features
+	return f
 }
 
 // twicePatch is twice the unit vector of each patch: a free factor for each.

@@ -10,11 +10,11 @@ import (
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
+	"gonum.org/v1/gonum/floats"
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/kernel"
-	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit/position"
 )
 
@@ -23,20 +23,47 @@ var run = gomlxtest.RunModel
 // original is a set of reference data: a torch ViT, whose tensors it maps into a store, under /vit, and values.
 type original struct {
 	*gomlxtest.Torch
+	originalMeta
 	t    *testing.T
 	want map[string]fixtures.Tensor
 }
 
-// load reads a set, and its sizes and tolerances into meta.
-func load(t *testing.T, set string, meta any) *original {
-	fixtures.JSON(t, set, "meta.json", meta)
-	return &original{gomlxtest.LoadTorch(t, set, "model.safetensors", "/vit/"), t,
-		fixtures.Tensors(t, set, "tensors.safetensors")}
+// originalMeta is meta.json of a set, which has some of these.
+type originalMeta struct {
+	Config, Model sizes
+	Grids         [][2]int           `json:"grids_h_w"`
+	Tolerance     map[string]float64 // by what is compared
+	ProbeScale    float64            `json:"eps_probe_scale"`
+	NonSquare     [2]int             `json:"nonsquare_img_size"`
+	Rotated       int                `json:"rotated_layer"`
+	Cases         []struct {
+		Name       string
+		Grid       [2]int `json:"grid_h_w"`
+		ClassToken bool   `json:"class_token"`
+	}
+	Variants []struct {
+		Name    string
+		Block   int  `json:"generator_dim"`
+		PerHead bool `json:"rotary_embedding_per_head"`
+	}
+	Bias struct {
+		Slope  float64    `json:"global_slope"`
+		Layers [2]float64 `json:"layer_slopes"`
+	} `json:"bias_config"`
+	FullSize map[string]struct{ Total, Position int } `json:"full_size_parameters"`
+}
+
+func load(t *testing.T, set string) *original {
+	f := &original{Torch: gomlxtest.LoadTorch(t, set, "model.safetensors", "/vit/"), t: t,
+		want: fixtures.Tensors(t, set, "tensors.safetensors")}
+	fixtures.JSON(t, set, "meta.json", &f.originalMeta)
+	return f
 }
 
 // sizes are those of a model under the names of several code bases.
 type sizes struct {
 	Image     any     `json:"img_size"` // one number, or rows and columns
+	Larger    any     `json:"extrapolated_img_size"`
 	Patch     int     `json:"patch_size"`
 	Width     int     `json:"embed_dim"`
 	Dim       int     `json:"dim"`
@@ -49,7 +76,12 @@ type sizes struct {
 	Classes   int     `json:"num_classes"`
 	Registers int     `json:"reg_tokens"`
 	Epsilon   float64 `json:"layer_norm_eps"`
-	Theta     float64 `json:"rope_theta"`
+	RopeTheta float64 `json:"rope_theta"`
+	Theta     float64 `json:"theta"`
+	Base      int     `json:"base_grid"`
+	Grid      [2]int  `json:"pos_embed_grid_size"`
+	CPEBlocks int     `json:"cpe_blocks"`
+	Views     string  `json:"head_directions"`
 }
 
 // config is their configuration, with the options that set makes.
@@ -176,14 +208,13 @@ func gradients(y, weights *Node, of []*Node) []*Node {
 	return Gradient(ReduceAllSum(Mul(y, weights)), of...)
 }
 
-// timmViT is the model of the timm_vit set, some of its weights scaled by factor.
-func timmViT(t *testing.T, factor float64) (*original, Config) {
-	var meta struct{ Config sizes }
-	f := load(t, "timm_vit", &meta)
-	c := meta.Config.config("learned", nil)
+// timmViT is the model of the timm_vit set, with probe some of its weights scaled.
+func timmViT(t *testing.T, probe bool) (*original, Config) {
+	f := load(t, "timm_vit")
+	c := f.Config.config("learned", nil)
 	for _, name := range []string{"cls_token", "pos_embed", "patch_embed.proj.weight", "patch_embed.proj.bias"} {
-		for i := range f.Tensors[name].Data {
-			f.Tensors[name].Data[i] *= factor
+		if probe {
+			floats.Scale(f.ProbeScale, f.Tensors[name].Data)
 		}
 	}
 	f.timm(c)
@@ -194,7 +225,7 @@ func timmViT(t *testing.T, factor float64) (*original, Config) {
 
 func TestEveryStageEqualsTimm(t *testing.T) {
 	fixtures.Each(t, func(t *testing.T) {
-		f, c := timmViT(t, 1)
+		f, c := timmViT(t, false)
 		f.compare("", func(s *model.Scope, in []*Node, add adds) *Node {
 			trace, near := c.Trace(s.In("vit"), in[0], true), within(5e-5)
 			add("patch_embed", near, trace.Patches)
@@ -219,22 +250,17 @@ func TestEveryStageEqualsTimm(t *testing.T) {
 
 func TestNormEpsilonAndNonSquareImagesEqualTimm(t *testing.T) {
 	fixtures.Each(t, func(t *testing.T) {
-		var meta struct {
-			Scale float64 `json:"eps_probe_scale"`
-			Size  [2]int  `json:"nonsquare_img_size"`
-		}
-		fixtures.JSON(t, "timm_vit", "meta.json", &meta)
 		logits := func(f *original, c Config, images, name string) {
 			f.compare("", func(s *model.Scope, in []*Node, add adds) *Node {
 				add(name, within(5e-5), c.Logits(s.In("vit"), in[0]))
 				return nil
 			}, images)
 		}
-		f, c := timmViT(t, meta.Scale)
+		f, c := timmViT(t, true)
 		logits(f, c, "images_nhwc", "eps_probe.logits")
 		for _, kind := range []string{"bicubic_aa", "bicubic", "bilinear", "bilinear_aa"} {
-			f, c := timmViT(t, 1)
-			c.ImageRows, c.ImageCols = meta.Size[0], meta.Size[1]
+			f, c := timmViT(t, false)
+			c.ImageRows, c.ImageCols = f.NonSquare[0], f.NonSquare[1]
 			gomlxtest.NoError(t, f.Store.DeleteVariable("/vit/position/embedding"))
 			f.Set("position/embedding", f.want["nonsquare.pos_embed_"+kind].Data, c.Tokens(), c.Width)
 			logits(f, c, "images_nonsquare_nhwc", "nonsquare.logits_"+kind)
@@ -265,13 +291,8 @@ func TestEveryStageGradientAndCountEqualsTheReleasedViT(t *testing.T) {
 }
 
 func testReleasedViT(t *testing.T, variant, label string) {
-	var meta struct {
-		Config   sizes
-		FullSize map[string]struct{ Total, Position int } `json:"full_size_parameters"`
-	}
-	f, p := load(t, "official_vit_ti", &meta), variant+"."
-	released := func(c *Config) { c.PatchNorm, c.Epsilon = true, 1e-5 }
-	c := meta.Config.config(label, released)
+	f, p := load(t, "official_vit_ti"), variant+"."
+	c := f.Config.config(label, func(c *Config) { c.PatchNorm, c.Epsilon = true, 1e-5 })
 	f.conv("patch", p+"patch_embed")
 	f.Norm("patch/norm", p+"patch_norm")
 	f.Set("class", f.Get(p+"cls_token").Data, 1, c.Width)
@@ -318,7 +339,7 @@ func testReleasedViT(t *testing.T, variant, label string) {
 		Classes: 100, PatchNorm: true, Position: label})
 	without := full
 	without.Position = "none"
-	want := meta.FullSize[variant]
+	want := f.FullSize[variant]
 	if got := full.Parameters(); got != want.Total || got-without.Parameters() != want.Position {
 		t.Errorf("%d parameters, %d of them of the positions, want %+v", got, got-without.Parameters(), want)
 	}
@@ -326,18 +347,9 @@ func testReleasedViT(t *testing.T, variant, label string) {
 
 // attended is the attention of one block without the norm before it, as in the originals' module.
 func attended(c Config, scope *model.Scope, x *Node, rotary position.Rotator, block int) *Node {
-	layers := scope.At("block_%02d", block).At("attention")
-	project := func(name string) *Node {
-		biases := weight.Constant(0)
-		if c.QKVBias == "none" {
-			biases = nil
-		}
-		return c.heads(weight.Dense(layers.At("%s", name), x, c.Width, weight.Constant(0), biases))
-	}
-	q, k := rotary.Block(block).EncodeQK(project("query"), project("key"), nil, 1)
-	mixed, _ := c.attend(scope, q, k, project("value"), nil, false)
-	mixed = Reshape(mixed, x.Shape().Dimensions...)
-	return weight.Dense(layers.At("output"), mixed, c.Width, weight.Constant(0), weight.Constant(0))
+	t, hooks := BlockTrace{Norm1: x}, placement{Encoder: rotary}.hooks(c, block)
+	c.attention(scope.At("block_%02d", block), hooks, false, &t)
+	return t.Attention
 }
 
 // angles returns cosine and sine of the rotation of neighbouring channels in a block, [heads, patches or tokens,
@@ -369,18 +381,9 @@ func TestEveryStageEqualsRopeViT(t *testing.T) {
 }
 
 func testRopeViT(t *testing.T, set, label string) {
-	var meta struct {
-		Config    sizes
-		Grids     [][2]int `json:"grids_h_w"`
-		Block     int      `json:"rotated_layer"`
-		Tolerance struct {
-			Abs    float64
-			Angles float64 `json:"angles_abs"`
-		}
-	}
-	f := load(t, set, &meta)
-	c := meta.Config.config(label, func(c *Config) { c.LayerScale = 1 })
-	f.Store.SetParam("/"+position.ParamRopeTheta, meta.Config.Theta)
+	f := load(t, set)
+	c := f.Config.config(label, func(c *Config) { c.LayerScale = 1 })
+	f.Store.SetParam("/"+position.ParamRopeTheta, f.Config.RopeTheta)
 	f.timm(c)
 	f.layerScale(c, "blocks.%d.gamma_%d")
 	heads := 1 // all heads and blocks alike
@@ -393,17 +396,17 @@ func testRopeViT(t *testing.T, set, label string) {
 		heads = c.Heads
 	}
 	f.AllUsed("")
-	near, turning := within(meta.Tolerance.Abs), within(meta.Tolerance.Angles)
-	for _, grid := range meta.Grids {
+	near, turning := within(f.Tolerance["abs"]), within(f.Tolerance["angles_abs"])
+	for _, grid := range f.Grids {
 		c := sized(c, grid[0], grid[1])
 		p := fmt.Sprintf("grid%dx%d.", grid[0], grid[1])
 		f.compare(p, func(s *model.Scope, in []*Node, add adds) *Node {
 			scope := s.In("vit")
 			rotary := acting[position.Rotator](c, scope)
-			q, k := turned(rotary, meta.Block, in[0], in[1])
+			q, k := turned(rotary, f.Rotated, in[0], in[1])
 			add("q_rot", turning, q)
 			add("k_rot", turning, k)
-			add("attn_out", near, attended(c, s.Shared("vit"), in[2], rotary, meta.Block))
+			add("attn_out", near, attended(c, s.Shared("vit"), in[2], rotary, f.Rotated))
 			var coss, sins []*Node // [blocks and heads where they differ, patches, headDim/2]
 			for block := range c.Depth {
 				cos, sin := angles(c, rotary, in[0].Graph(), block, heads, c.Prefix())
@@ -418,7 +421,7 @@ func testRopeViT(t *testing.T, set, label string) {
 		f.compare(p, func(s *model.Scope, in []*Node, add adds) *Node {
 			scope := s.In("vit")
 			placed := placement{Encoder: c.Encoder(scope)}
-			block := c.Block(scope.At("block_%02d", meta.Block), in[1], placed.hooks(c, meta.Block), meta.Block, false)
+			block := c.Block(scope.At("block_%02d", f.Rotated), in[1], placed.hooks(c, f.Rotated), f.Rotated, false)
 			add("block_out", near, block.Output)
 			trace := c.Trace(scope, in[0], false)
 			for i, b := range trace.Blocks {
@@ -432,29 +435,16 @@ func testRopeViT(t *testing.T, set, label string) {
 
 func TestEveryCaseEqualsVisionLLaMA(t *testing.T) {
 	fixtures.Each(t, func(t *testing.T) {
-		var meta struct {
-			Config struct {
-				sizes
-				Theta float64
-				Base  int `json:"base_grid"`
-			}
-			Cases []struct {
-				Name       string
-				Grid       [2]int `json:"grid_h_w"`
-				ClassToken bool   `json:"class_token"`
-			}
-			Tolerance struct{ Abs float64 }
-		}
-		f := load(t, "as2drope", &meta)
-		f.Store.SetParams(map[string]any{"rope_theta": meta.Config.Theta, "as2drope_base_rows": meta.Config.Base})
-		width := meta.Config.Dim
+		f := load(t, "as2drope")
+		f.Store.SetParams(map[string]any{"rope_theta": f.Config.Theta, "as2drope_base_rows": f.Config.Base})
+		width := f.Config.Dim
 		for i, name := range []string{"query", "key", "value"} {
 			f.Linear("block_00/attention/"+name, "qkv.weight", "qkv.bias", i*width, (i+1)*width)
 		}
 		f.Layer("block_00/attention/output", "proj")
-		near := within(meta.Tolerance.Abs)
-		for _, test := range meta.Cases {
-			c := meta.Config.config("as2drope", func(c *Config) {
+		near := within(f.Tolerance["abs"])
+		for _, test := range f.Cases {
+			c := f.Config.config("as2drope", func(c *Config) {
 				c.ImageRows, c.ImageCols, c.PatchSize, c.Depth = test.Grid[0], test.Grid[1], 1, 1
 				c.Pool, c.ClassToken = poolMean, test.ClassToken
 			})
@@ -508,28 +498,14 @@ func matrices(c Config, r position.Rotator, g *Graph, layer, size int) *Node {
 
 func TestLieREEqualsTheOriginal(t *testing.T) {
 	fixtures.Each(t, func(t *testing.T) {
-		var meta struct {
-			Config   sizes
-			Variants []struct {
-				Name    string
-				Block   int  `json:"generator_dim"`
-				PerHead bool `json:"rotary_embedding_per_head"`
-			}
-			Grids     [][2]int `json:"grids_h_w"`
-			Tolerance struct {
-				Rotations float64 `json:"rotations_abs"`
-				Turned    float64 `json:"q_rot_abs"`
-				Others    float64 `json:"others_abs"`
-			}
-		}
-		fixtures.JSON(t, "liere", "meta.json", &meta)
+		meta := load(t, "liere")
 		c, trained := meta.Config.config("liere", func(c *Config) { c.QKVBias = "none" }), meta.Grids[0]
-		near, turning := within(meta.Tolerance.Others), within(meta.Tolerance.Turned)
+		near, turning := within(meta.Tolerance["others_abs"]), within(meta.Tolerance["q_rot_abs"])
 		for _, variant := range meta.Variants {
 			if !variant.PerHead {
 				continue // not in this library
 			}
-			f := load(t, "liere", new(struct{}))
+			f := load(t, "liere")
 			f.Linear("patch", "to_patch_embedding.1.weight", "to_patch_embedding.1.bias", 0, c.Width)
 			f.Set("class", f.Get("cls_token").Data, 1, c.Width)
 			f.blocks(c, "transformer.layers", "0.norm", "0.fn.to_qkv.", "0.fn.to_out.0", "1.norm", "1.fn.net.0", "1.fn.net.3")
@@ -555,7 +531,7 @@ func TestLieREEqualsTheOriginal(t *testing.T) {
 					for layer := c.Depth - held; layer < c.Depth; layer++ {
 						layers = append(layers, matrices(c, rotary, in[0].Graph(), layer, variant.Block))
 					}
-					add("rotations", within(meta.Tolerance.Rotations), Stack(layers, 1))
+					add("rotations", within(f.Tolerance["rotations_abs"]), Stack(layers, 1))
 					return nil
 				}, p+"q", p+"k", p+"attn_in")
 			}
@@ -572,20 +548,8 @@ func TestLieREEqualsTheOriginal(t *testing.T) {
 
 func TestFactorizedEqualsNaFlexViT(t *testing.T) {
 	fixtures.Each(t, func(t *testing.T) {
-		var meta struct {
-			Config struct {
-				sizes
-				Grid [2]int `json:"pos_embed_grid_size"`
-			}
-			Grids     [][2]int `json:"grids_h_w"`
-			Tolerance struct {
-				Pos    float64 `json:"pos_abs"`
-				Tokens float64 `json:"tokens_abs"`
-				Grad   float64 `json:"grad_abs"`
-			}
-		}
-		f := load(t, "factorized_pos", &meta)
-		m := meta.Config
+		f := load(t, "factorized_pos")
+		m, tolerance := f.Config, f.Tolerance
 		f.Set("position/factorized/rows", f.Get("pos_embed_y").Data, m.Grid[0], m.Width)
 		f.Set("position/factorized/cols", f.Get("pos_embed_x").Data, m.Grid[1], m.Width)
 		f.Set("class", f.Get("cls_token").Data, 1, m.Width)
@@ -593,18 +557,18 @@ func TestFactorizedEqualsNaFlexViT(t *testing.T) {
 		f.Layer("patch", "proj") // of pixels row by row, channels last
 		f.AllUsed("")
 		f.Store.SetParams(map[string]any{"factorized_rows": m.Grid[0], "factorized_cols": m.Grid[1]})
-		for _, grid := range meta.Grids {
+		for _, grid := range f.Grids {
 			c := sized(m.config("factorized", func(c *Config) { c.Depth, c.Heads, c.PatchPositions = 1, 1, true }),
 				grid[0], grid[1])
 			p := fmt.Sprintf("grid%dx%d.", grid[0], grid[1])
 			f.compare(p+"stretch.", func(s *model.Scope, in []*Node, add adds) *Node {
 				rows := acting[position.Adder](c, s.In("vit")).Encode(in[0].Graph())
 				trace := c.Trace(s.Shared("vit"), in[1], false)
-				add("pos_out", within(meta.Tolerance.Pos), rows)
-				add("tokens_out", within(meta.Tolerance.Tokens), trace.Tokens)
+				add("pos_out", within(tolerance["pos_abs"]), rows)
+				add("tokens_out", within(tolerance["tokens_abs"]), trace.Tokens)
 				of := gradients(rows, in[0], f.variables(in[0].Graph(), "position/factorized/rows", "position/factorized/cols"))
-				add("grad_out.pos_embed_y", within(meta.Tolerance.Grad), of[0])
-				add("grad_out.pos_embed_x", within(meta.Tolerance.Grad), of[1])
+				add("grad_out.pos_embed_y", within(tolerance["grad_abs"]), of[0])
+				add("grad_out.pos_embed_x", within(tolerance["grad_abs"]), of[1])
 				return trace.Logits
 			}, p+"grad_in.tokens", p+"images_nhwc")
 		}
@@ -614,38 +578,27 @@ func TestFactorizedEqualsNaFlexViT(t *testing.T) {
 // On every grid: the tokens after the first block and its convolution, the logits, and the convolution's gradients.
 func TestCPEEqualsTimm(t *testing.T) {
 	fixtures.Each(t, func(t *testing.T) {
-		var meta struct {
-			Config struct {
-				sizes
-				Blocks int `json:"cpe_blocks"`
-			}
-			Grids     [][2]int `json:"grids_h_w"`
-			Tolerance struct {
-				Abs  float64
-				Grad float64 `json:"grad_rel"`
-			}
-		}
-		f := load(t, "cpe", &meta)
-		if meta.Config.Blocks != 1 {
+		f := load(t, "cpe")
+		if f.Config.CPEBlocks != 1 {
 			t.Skip("a form that is not in this library")
 		}
-		c := meta.Config.config("cpe", nil)
+		c := f.Config.config("cpe", nil)
 		f.timm(c)
 		f.Set("registers", f.Get("reg_token").Data, c.Registers, c.Width)
 		f.Set("position/cpe/block_00/kernel", gomlxtest.Reversed(f.Get("blocks.0.cpe.weight").Data, c.Width, 1, 9), 3, 3,
 			c.Width)
 		f.Vector("position/cpe/block_00/bias", "blocks.0.cpe.bias")
 		f.AllUsed("")
-		for _, grid := range meta.Grids {
+		for _, grid := range f.Grids {
 			c, p := sized(c, grid[0], grid[1]), fmt.Sprintf("grid%dx%d.", grid[0], grid[1])
 			f.compare(p, func(s *model.Scope, in []*Node, add adds) *Node {
 				trace := c.Trace(s.In("vit"), in[0], false)
-				add("block_0", within(meta.Tolerance.Abs), trace.Blocks[0].Output)
-				add("logits", within(meta.Tolerance.Abs), trace.Logits)
+				add("block_0", within(f.Tolerance["abs"]), trace.Blocks[0].Output)
+				add("logits", within(f.Tolerance["abs"]), trace.Logits)
 				of := Gradient(ReduceAllSum(Square(trace.Logits)),
 					f.variables(in[0].Graph(), "position/cpe/block_00/kernel", "position/cpe/block_00/bias")...)
-				add("grad.weight", relative(meta.Tolerance.Grad), TransposeAllAxes(of[0], 2, 0, 1))
-				add("grad.bias", relative(meta.Tolerance.Grad), of[1])
+				add("grad.weight", relative(f.Tolerance["grad_rel"]), TransposeAllAxes(of[0], 2, 0, 1))
+				add("grad.bias", relative(f.Tolerance["grad_rel"]), of[1])
 				return nil
 			}, p+"images_nhwc")
 		}
@@ -655,15 +608,8 @@ func TestCPEEqualsTimm(t *testing.T) {
 // CROMA's model is ours, except that its norms are inside the branches, ours before them.
 func TestEveryStageAndGradientEqualsCROMA(t *testing.T) {
 	fixtures.Each(t, func(t *testing.T) {
-		var meta struct {
-			Model     sizes
-			Tolerance struct {
-				Abs  float64 `json:"model_abs"`
-				Grad float64 `json:"grad_abs"`
-			}
-		}
-		f := load(t, "alibi2d", &meta)
-		m := meta.Model
+		f := load(t, "alibi2d")
+		m := f.Model
 		patch := f.Get("linear_input.weight") // [width, (channel, row, column)], as a convolution has it
 		patch.Shape = []int{m.Dim, len(patch.Data) / (m.Dim * m.Patch * m.Patch), m.Patch, m.Patch}
 		f.Tensors["conv.weight"], f.Tensors["conv.bias"] = patch, f.Get("linear_input.bias")
@@ -672,7 +618,7 @@ func TestEveryStageAndGradientEqualsCROMA(t *testing.T) {
 		f.blocks(c, "transformer.layers", "0.input_norm", "0.to_qkv.", "0.to_out", "1.input_norm", "1.net.0", "1.net.3")
 		f.Norm("norm", "transformer.norm_out")
 		f.AllUsed("")
-		near := within(meta.Tolerance.Abs)
+		near := within(f.Tolerance["model_abs"])
 		for form, images := range f.want {
 			p, ok := strings.CutSuffix(form, "images_nhwc")
 			if !ok {
@@ -695,7 +641,7 @@ func TestEveryStageAndGradientEqualsCROMA(t *testing.T) {
 				const attention = "block_00/attention/"
 				of := gradients(trace.Encoded, in[1],
 					f.variables(g, attention+"query/weights", attention+"key/weights", attention+"value/weights"))
-				add("?grad_out.to_qkv", within(meta.Tolerance.Grad), Transpose(Concatenate(of, 1), 0, 1)) // [out, in]
+				add("?grad_out.to_qkv", within(f.Tolerance["grad_abs"]), Transpose(Concatenate(of, 1), 0, 1)) // [out, in]
 				return trace.Logits
 			}, form, upstream)
 		}
@@ -705,26 +651,11 @@ func TestEveryStageAndGradientEqualsCROMA(t *testing.T) {
 // LookHere's model is ours except for its head, which has a hidden layer of tanh before the logits.
 func TestEveryStageAndGradientEqualsLookHere(t *testing.T) {
 	fixtures.Each(t, func(t *testing.T) {
-		var meta struct {
-			Bias struct {
-				Slope  float64    `json:"global_slope"`
-				Layers [2]float64 `json:"layer_slopes"`
-			} `json:"bias_config"`
-			Model struct {
-				sizes
-				Views  string `json:"head_directions"`
-				Larger any    `json:"extrapolated_img_size"`
-			}
-			Tolerance struct {
-				Abs  float64 `json:"model_abs"`
-				Grad float64 `json:"grad_abs"`
-			}
-		}
-		f := load(t, "lookhere", &meta)
-		if meta.Bias.Slope != 1 || meta.Bias.Layers != [2]float64{1.5, 0.5} {
+		f := load(t, "lookhere")
+		if f.Bias.Slope != 1 || f.Bias.Layers != [2]float64{1.5, 0.5} {
 			t.Skip("a form that is not in this library")
 		}
-		m := meta.Model
+		m := f.Model
 		f.Store.SetParam("/"+position.ParamLookHereViews, m.Views)
 		scaled := func(c *Config) { c.LayerScale = 1 }
 		f.timm(m.config("lookhere", scaled))
@@ -732,7 +663,7 @@ func TestEveryStageAndGradientEqualsLookHere(t *testing.T) {
 		f.Layer("fc1", "head.fc1")
 		f.Layer("fc2", "head.fc2")
 		f.AllUsed("")
-		near := within(meta.Tolerance.Abs)
+		near := within(f.Tolerance["model_abs"])
 		for p, size := range map[string]any{"model.": m.Image, "model_extrapolated.": m.Larger} {
 			m.Image = size
 			c := m.config("lookhere", scaled)
@@ -759,7 +690,7 @@ func TestEveryStageAndGradientEqualsLookHere(t *testing.T) {
 				for name, x := range map[string]*Node{"cls_token": of[0], "blocks.0.attn.qkv.bias": Concatenate(of[2:5], 0),
 					"patch_embed.proj.weight":   TransposeAllAxes(Reshape(of[1], p, p, c.Channels, c.Width), 3, 2, 0, 1),
 					"blocks.0.attn.proj.weight": Transpose(of[5], 0, 1), "blocks.1.ls1.gamma": of[6]} {
-					add("?grad_out."+name, within(meta.Tolerance.Grad), x)
+					add("?grad_out."+name, within(f.Tolerance["grad_abs"]), x)
 				}
 				return trace.Logits
 			}, p+"images_nhwc", "model.grad_in.logits")

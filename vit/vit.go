@@ -173,11 +173,7 @@ func (c Config) cut(images *Node) *Node {
 
 // project projects the pixels of patches to tokens [batch, N, width].
 func (c Config) project(scope *model.Scope, pixels *Node) *Node {
-	biases := weight.Constant(0)
-	if c.PreNorm {
-		biases = nil
-	}
-	x := weight.Dense(scope, pixels, c.Width, c.initScheme().patch, biases)
+	x := weight.Dense(scope, pixels, c.Width, c.initScheme().patch, biased(!c.PreNorm, weight.Constant(0)))
 	if c.PatchNorm {
 		x = c.norm(scope.In("norm"), x)
 	}

@@ -26,10 +26,10 @@ func (e Encoding) OnGrids(scope *model.Scope, c Config, grids [][2]int, own *Nod
 			scope.SetParam(name, value)
 		}
 	}
-	c.Depth = max(1, c.Depth)
 	var out joined
 	for _, s := range e {
-		first := (Encoding{s}).build(scope, c) // creates the variables
+		one := Encoding{s}
+		first := one.build(scope, c) // creates the variables
 		o := onGrids{Encoder: first, c: c, own: own, tokens: tokens}
 		for _, sides := range grids {
 			on := c
@@ -37,8 +37,8 @@ func (e Encoding) OnGrids(scope *model.Scope, c Config, grids [][2]int, own *Nod
 			o.grids = append(o.grids, on.Grid)
 			if table, ok := first.(*learnedTable); ok {
 				o.each = append(o.each, table.on(on.Grid))
-			} else if s.New != nil {
-				o.each = append(o.each, s.New(scope.ResetVisited(), on))
+			} else {
+				o.each = append(o.each, one.build(scope.ResetVisited(), on))
 			}
 		}
 		o.at = o.index(tokens, Grid.Tokens, tokenOf)

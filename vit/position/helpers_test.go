@@ -3,6 +3,7 @@
 package position
 
 import (
+	"slices"
 	"testing"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -19,15 +20,6 @@ type named struct {
 
 // on builds the encoder where a model in the scope has it.
 func (n named) on(scope *model.Scope) Encoder { return New(n.name, scope.At("position"), n.Config) }
-
-// trainedGrid are the hyperparameters that record the grid.
-func (n named) trainedGrid() map[string]any {
-	e, err := Parse(n.name)
-	if err != nil {
-		panic(err)
-	}
-	return e.TrainedGrid(n.Grid)
-}
 
 // acting is what an encoder does in one place.
 func acting[T any](n named, scope *model.Scope) T {
@@ -62,4 +54,20 @@ func rowsOf(t *testing.T, n named, store *model.Store) []float64 {
 	return gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
 		return []*Node{MulScalar(acting[Adder](n, s.In("vit")).Encode(in[0].Graph()), 1)}
 	}, float32(0))[0]
+}
+
+// inBlock is what an encoder does in a block: its bias, its rows, its factors, or what becomes of the queries q.
+func inBlock(e Encoder, block int, q *Node) []*Node {
+	switch e := e.(type) {
+	case Biaser:
+		return []*Node{e.Bias(q.Graph(), block)}
+	case Repeater:
+		return []*Node{e.Repeat(q.Graph(), block)}
+	case Scaler:
+		scales := e.Scale(q.Graph(), block)
+		return slices.DeleteFunc(scales[:], func(x *Node) bool { return x == nil })
+	case Rotator:
+		q, _ = e.Block(block).EncodeQK(q, q, nil, 1)
+	}
+	return []*Node{q}
 }

@@ -26,16 +26,14 @@ func testMixedFrequencies(t *testing.T) {
 			Heads int     `json:"num_heads"`
 			Theta float64 `json:"rope_theta"`
 		}
-		Tolerance struct {
-			Angles float64 `json:"angles_abs"`
-		}
+		Tolerance map[string]float64
 	}
 	fixtures.JSON(t, "rope_mixed", "meta.json", &meta)
 	want := fixtures.Tensors(t, "rope_mixed", "tensors.safetensors")
 	for name, directions := range map[string][]float64{"init.freqs": want["init.angles"].Data,
 		"init.freqs_norotate": make([]float64, meta.Config.Heads)} {
 		got := mixedFrequencies(directions, meta.Config.Width/meta.Config.Heads, meta.Config.Theta)
-		gomlxtest.NearAbs(t, name, got, want[name].Data, meta.Tolerance.Angles)
+		gomlxtest.NearAbs(t, name, got, want[name].Data, meta.Tolerance["angles_abs"])
 	}
 }
 
@@ -114,37 +112,36 @@ func testEveryGridEqualsDINOv3(t *testing.T) {
 		Grids      [][2]int `json:"grids_h_w"`
 		NormGrid   [2]int   `json:"normalisation_grid"`
 		AugmentsOf [2]int   `json:"aug_grid"`
-		Tolerance  struct {
-			Places float64 `json:"coords_abs"`
-			CosSin float64 `json:"cos_sin_abs"`
-			Turned float64 `json:"rot_abs"`
-			Grad   float64 `json:"grad_abs"`
-		}
+		Tolerance  map[string]float64
 	}
 	fixtures.JSON(t, "rope_dinov3", "meta.json", &meta)
 	want := fixtures.Tensors(t, "rope_dinov3", "tensors.safetensors")
-	m, tol := meta.Config, meta.Tolerance
+	m := meta.Config
+	ofWave, ofTurned := meta.Tolerance["cos_sin_abs"], meta.Tolerance["rot_abs"]
 	of := func(grid [2]int) named {
-		return named{Config{Grid: Grid{Rows: grid[0], Cols: grid[1], Prefix: m.Prefix}, Width: m.Heads * m.HeadDim,
-			Heads: m.Heads},
-			"rope-dinov3"}
+		g := Grid{Rows: grid[0], Cols: grid[1], Prefix: m.Prefix}
+		return named{Config{Grid: g, Width: m.Heads * m.HeadDim, Heads: m.Heads}, "rope-dinov3"}
 	}
 	near := func(name string, got []float64, tol float64) {
 		t.Helper()
 		gomlxtest.NearAbs(t, name, got, want[name].Data, tol)
 	}
-	patches := func(c named, x []float64) []float64 { return x[c.Prefix*len(x)/c.Tokens():] }
+	// waves compares the cosines and sines of patches.
+	waves := func(prefix string, c named, cosSin [][]float64) {
+		for i, name := range []string{"cos_out", "sin_out"} {
+			near(prefix+name, cosSin[i][c.Prefix*len(cosSin[i])/c.Tokens():], ofWave)
+		}
+	}
 	// turned returns cosines, sines, and q and k [batch, heads, tokens, headDim] rotated by an encoding.
 	turned := func(rotary Encoder, q, k *Node) []*Node {
 		rows := rotationOf(rotary).rows(q.Graph(), 0)
-		q, k = rotary.(Rotator).Block(0).EncodeQK(TransposeAllAxes(q, 0, 2, 1, 3), TransposeAllAxes(k, 0, 2, 1, 3), nil, 1)
-		return append(rows, TransposeAllAxes(q, 0, 2, 1, 3), TransposeAllAxes(k, 0, 2, 1, 3))
+		q, k = rotary.(Rotator).Block(0).EncodeQK(Transpose(q, 1, 2), Transpose(k, 1, 2), nil, 1)
+		return append(rows, Transpose(q, 1, 2), Transpose(k, 1, 2))
 	}
-	params := map[string]any{ParamRopeTheta: m.Base, ParamDINORopeNormalize: m.Normalize}
 	plain := dinoRope{theta: m.Base, normalize: m.Normalize}
-	gomlxtest.NearAbs(t, "periods", plain.periods(m.HeadDim/4), want["periods"].Data, tol.CosSin)
+	gomlxtest.NearAbs(t, "periods", plain.periods(m.HeadDim/4), want["periods"].Data, ofWave)
 	ranged := dinoRope{shortest: m.Shortest, longest: m.Longest, normalize: m.Normalize}
-	gomlxtest.NearAbs(t, "minmax.periods", ranged.periods(m.HeadDim/4), want["minmax.periods"].Data, tol.CosSin*m.Longest)
+	gomlxtest.NearAbs(t, "minmax.periods", ranged.periods(m.HeadDim/4), want["minmax.periods"].Data, ofWave*m.Longest)
 	for _, grid := range meta.Grids {
 		c, p := of(grid), fmt.Sprintf("grid%dx%d.", grid[0], grid[1])
 		var places []float64
@@ -152,9 +149,9 @@ func testEveryGridEqualsDINOv3(t *testing.T) {
 			y, x := plain.position(c.Config, k)
 			places = append(places, y, x)
 		}
-		near(p+"coords", places, tol.Places)
+		near(p+"coords", places, meta.Tolerance["coords_abs"])
 		store := model.NewStore()
-		store.SetParams(params)
+		store.SetParams(map[string]any{ParamRopeTheta: m.Base, ParamDINORopeNormalize: m.Normalize})
 		_, withGradient := want[p+"grad_in.q"]
 		in := []any{gomlxtest.Input(want[p+"q"]), gomlxtest.Input(want[p+"k"])}
 		if withGradient {
@@ -168,13 +165,12 @@ func testEveryGridEqualsDINOv3(t *testing.T) {
 			}
 			return nodes
 		}, in...)
-		near(p+"cos_out", patches(c, got[0]), tol.CosSin)
-		near(p+"sin_out", patches(c, got[1]), tol.CosSin)
-		near(p+"q_rot", got[2], tol.Turned)
-		near(p+"k_rot", got[3], tol.Turned)
+		waves(p, c, got)
+		near(p+"q_rot", got[2], ofTurned)
+		near(p+"k_rot", got[3], ofTurned)
 		if withGradient {
-			near(p+"grad_out.q", got[4], tol.Grad)
-			near(p+"grad_out.k", got[5], tol.Grad)
+			near(p+"grad_out.q", got[4], meta.Tolerance["grad_abs"])
+			near(p+"grad_out.k", got[5], meta.Tolerance["grad_abs"])
 		}
 	}
 
@@ -186,13 +182,11 @@ func testEveryGridEqualsDINOv3(t *testing.T) {
 		got := gomlxtest.RunModel(t, model.NewStore(), func(_ *model.Scope, in []*Node) []*Node {
 			return turned(rotary, in[0], in[0])
 		}, gomlxtest.Input(want[p+"q"]))
-		for i, name := range []string{"cos_out", "sin_out", "q_rot"} {
-			if x, ok := want[p+form+name]; ok {
-				if i < 2 {
-					got[i] = patches(c, got[i])
-				}
-				gomlxtest.NearAbs(t, p+form+name, got[i], x.Data, []float64{tol.CosSin, tol.CosSin, tol.Turned}[i])
-			}
+		if _, ok := want[p+form+"cos_out"]; ok {
+			waves(p+form, c, got)
+		}
+		if _, ok := want[p+form+"q_rot"]; ok {
+			near(p+form+"q_rot", got[2], ofTurned)
 		}
 	}
 
@@ -210,10 +204,9 @@ func testEveryGridEqualsDINOv3(t *testing.T) {
 			})
 			return turned(rotary, in[0], in[0])
 		}, gomlxtest.Input(want["aug.q"]))
-		near("aug."+form+".q_rot", got[2], tol.Turned)
+		near("aug."+form+".q_rot", got[2], ofTurned)
 		if form == "all" {
-			near("aug.all.cos_out", patches(c, got[0]), tol.CosSin)
-			near("aug.all.sin_out", patches(c, got[1]), tol.CosSin)
+			waves("aug.all.", c, got)
 		}
 	}
 }
@@ -281,32 +274,27 @@ func TestDINOv3DrawsLogUniformFactorsAndUniformShifts(t *testing.T) {
 	}
 }
 
-// fopeMeta is meta.json of the fixture made by FoPE.
-type fopeMeta struct {
-	Heads    int `json:"heads"`
-	HeadDim  int `json:"head_dim"`
-	Variants map[string]struct {
-		Dim           int     `json:"fourier_dim"`
-		IgnoreZero    bool    `json:"fourier_ignore_zero"`
-		SeparateBasis bool    `json:"fourier_separate_basis"`
-		SeparateHead  bool    `json:"fourier_separate_head"`
-		Init          string  `json:"fourier_init"`
-		Norm          bool    `json:"fourier_norm"`
-		Theta         float64 `json:"rope_theta"`
-		Length        int     `json:"max_sequence_length"`
-		In            int     `json:"input_dim"`
-		Out           int     `json:"output_dim"`
-	} `json:"variants"`
-	Lengths   []int `json:"lengths"`
-	Tolerance struct {
-		Abs float64 `json:"abs"`
-	} `json:"tolerance"`
-}
-
 func TestEveryVariantEqualsFoPE(t *testing.T) { fixtures.Each(t, testEveryVariantEqualsFoPE) }
 
 func testEveryVariantEqualsFoPE(t *testing.T) {
-	var meta fopeMeta
+	var meta struct {
+		Heads    int
+		HeadDim  int `json:"head_dim"`
+		Variants map[string]struct {
+			Dim           int     `json:"fourier_dim"`
+			IgnoreZero    bool    `json:"fourier_ignore_zero"`
+			SeparateBasis bool    `json:"fourier_separate_basis"`
+			SeparateHead  bool    `json:"fourier_separate_head"`
+			Init          string  `json:"fourier_init"`
+			Norm          bool    `json:"fourier_norm"`
+			Theta         float64 `json:"rope_theta"`
+			Length        int     `json:"max_sequence_length"`
+			In            int     `json:"input_dim"`
+			Out           int     `json:"output_dim"`
+		}
+		Lengths   []int
+		Tolerance map[string]float64
+	}
 	fixtures.JSON(t, "fope", "meta.json", &meta)
 	want := fixtures.Tensors(t, "fope", "tensors.safetensors")
 	compared := 0
@@ -324,7 +312,7 @@ func testEveryVariantEqualsFoPE(t *testing.T) {
 			if len(used) != v.In || mixed != v.Out {
 				t.Errorf("%s: %d frequencies for %d pairs, want %d for %d", name, len(used), mixed, v.In, v.Out)
 			}
-			gomlxtest.NearAbs(t, name+".inv_freq", used, want[name+".inv_freq"].Data, meta.Tolerance.Abs)
+			gomlxtest.NearAbs(t, name+".inv_freq", used, want[name+".inv_freq"].Data, meta.Tolerance["abs"])
 			for _, wave := range []string{"cos", "sin"} {
 				f.Set("position/fope/block_00/"+wave+"_coefficients", want[name+"."+wave+"_coef"].Data, meta.Heads, v.In, v.Out)
 			}
@@ -341,7 +329,7 @@ func testEveryVariantEqualsFoPE(t *testing.T) {
 			}
 			for i, tensor := range []string{"q_rot", "k_rot", "cos", "sin"} {
 				if x, ok := want[p+tensor]; ok { // cos and sin exist for some lengths
-					gomlxtest.NearAbs(t, p+tensor, got[i], x.Data, meta.Tolerance.Abs)
+					gomlxtest.NearAbs(t, p+tensor, got[i], x.Data, meta.Tolerance["abs"])
 				}
 			}
 		}

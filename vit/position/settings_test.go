@@ -29,14 +29,11 @@ func TestEncodingsStartWithTheSpreadOfTheirAuthors(t *testing.T) {
 	}{
 		{"learned", nil, "embedding", 0.02}, // timm trunc_normal_(std=.02), Google's normal(stddev=0.02)
 		// The release's 2-D grid: trunc_normal_(std=.02).
-		{"grid2d", nil, "grid2d/table", 0.02},
-		{"grid2d", nil, "grid2d/prefix", 0.02},
+		{"grid2d", nil, "grid2d/table", 0.02}, {"grid2d", nil, "grid2d/prefix", 0.02},
 		// timm's NaFlexViT: both tables normal, std .02.
-		{"factorized", nil, "factorized/rows", 0.02},
-		{"factorized", nil, "factorized/cols", 0.02},
+		{"factorized", nil, "factorized/rows", 0.02}, {"factorized", nil, "factorized/cols", 0.02},
 		// The release's encoder: cls_pos_embedding randn·0.015, every Linear trunc_normal_(std=.02) inside its ViT.
-		{"wepe", nil, "wepe/prefix", 0.015},
-		{"wepe", nil, "wepe/projection/dense/weights", 0.02},
+		{"wepe", nil, "wepe/prefix", 0.015}, {"wepe", nil, "wepe/projection/dense/weights", 0.02},
 		{"wepe", map[string]any{"wepe_mode": "release"}, "wepe/prefix", 0.015},
 		{"wepe", map[string]any{"wepe_projection": "mlp"}, "wepe/projection/hidden/dense/weights", 0.02},
 		{"wepe", map[string]any{"wepe_projection": "mlp"}, "wepe/projection/output/dense/weights", 0.02},
@@ -167,12 +164,12 @@ func TestTrainedGridRecordsTheGrid(t *testing.T) {
 		wanted[name] = map[string]any{prefix + "_rows": 5, prefix + "_cols": 3}
 	}
 	for name, want := range wanted {
-		if got := small(name).trainedGrid(); !maps.Equal(got, want) {
+		if got := gomlxtest.Must(Parse(name))(t).TrainedGrid(small(name).Grid); !maps.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}
 	}
 	for patches, length := range map[int]int{5: 7, 7: 7} {
-		if got := onGrid("fope", 1, patches, 1, 2).trainedGrid()[fopeLength]; got != length {
+		if got := fopeTrainedGrid(Grid{Rows: 1, Cols: patches})[fopeLength]; got != length {
 			t.Errorf("%d patches: %v, want %d", patches, got, length)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
 
@@ -37,7 +38,7 @@ func TestEveryRowDescribesItsEncoding(t *testing.T) {
 	if All()[0].Name = "changed"; Names()[0] != none {
 		t.Errorf("the list is the caller's to change, and now begins with %q", Names()[0])
 	}
-	for i, p := range rows {
+	for _, p := range rows { // vittest.Laws checks that it owns all its variables
 		c := small(p.Name)
 		variables := built(c, nil)
 		variables = append(variables, built(c, map[string]any{ParamBlend: blendExact})...)
@@ -48,12 +49,8 @@ func TestEveryRowDescribesItsEncoding(t *testing.T) {
 			}
 		}
 		for _, v := range variables {
-			for k, q := range rows {
-				owns := Encoding{q}.Owns(v)
-				if k == i && !owns {
-					t.Errorf("%s does not own its variable %s", p.Name, v)
-				}
-				if p.Kind != q.Kind && owns { // both in one model would share it
+			for _, q := range rows {
+				if p.Kind != q.Kind && (Encoding{q}).Owns(v) { // both in one model would share it
 					t.Errorf("%s, variable of %s, is also one of %s", v, p.Name, q.Name)
 				}
 			}
@@ -107,23 +104,54 @@ func TestSizesThatDoNotFitAreRefused(t *testing.T) {
 	}
 }
 
+// A block beyond Config.Depth, 1 where it is left out, is refused by all encodings that differ between blocks. Nodes
+// that the blocks of a graph share belong to that graph alone.
+func TestEncodersServeTheBlocksOfSeveralGraphs(t *testing.T) {
+	gomlxtest.OnGo(t)
+	for label, alike := range map[string]bool{"alibi2d": true, "lookhere": false, "relative-table": false,
+		"wepe-bias": true, "lape": false, "free-v": false, "rope-mixed": false, "fope": false, "liere": false,
+		"rope-axial": true, "wepe-qkv": false, "wepe-v": false} {
+		c, store := small(label), gomlxtest.Seeded(t, 5)
+		encoder := c.on(store.RootScope())
+		values := func() []float64 {
+			return slices.Concat(gomlxtest.RunModel(t, store, func(_ *model.Scope, in []*Node) (nodes []*Node) {
+				for block := range c.Depth {
+					for _, x := range inBlock(encoder, block, in[0]) {
+						nodes = append(nodes, MulScalar(x, 1))
+					}
+				}
+				err := exceptions.TryCatch[error](func() { inBlock(encoder, c.Depth, in[0]) })
+				if (err == nil) != alike || err != nil && !strings.Contains(err.Error(), "Config.Depth") {
+					t.Errorf("%s: block %d of %d: %v", label, c.Depth, c.Depth, err)
+				}
+				return nodes
+			}, noise(c))...)
+		}
+		gomlxtest.NearAbs(t, label, values(), values(), 0)
+	}
+	c, store := onGrid("rope-mixed", 2, 5, 0, 3), model.NewStore() // of one block
+	gomlxtest.Build(t, store, func(s *model.Scope, in []*Node) []*Node {
+		if exceptions.TryCatch[error](func() { inBlock(c.on(s), 1, in[0]) }) == nil {
+			t.Error("a model without Depth has two blocks")
+		}
+		return in
+	}, noise(c))
+}
+
 // A table is copied to another encoding only if that starts with one.
 func TestAModelInheritsWhatItsEncodingHas(t *testing.T) {
 	for _, c := range []struct {
 		of, from, variable string
 		want               bool
 	}{
-		{"learned", "learned", "embedding", true},
-		{"hybrid", "learned", "embedding", true},
-		{"hybrid+rope-axial", "learned", "embedding", true},
+		{"learned", "learned", "embedding", true}, {"hybrid", "learned", "embedding", true},
 		{"learned", "hybrid", "embedding", false}, // it is blended, not copied
-		{"learned+rope-mixed", "learned", "embedding", true},
+		{"hybrid+rope-axial", "learned", "embedding", true}, {"learned+rope-mixed", "learned", "embedding", true},
 		{"learned+rope-mixed", "rope-mixed", "rope_mixed/block_00/frequencies", true},
 		{"learned+rope-mixed", "wepe+rope-mixed", "wepe/beta_pos", false},
 		{"wepe", "wepe", "wepe/beta_pos", true},
 		{"wepe-lut", "wepe", "wepe/beta_pos", false}, // with its lattice
-		{"wepe", "learned", "embedding", false},
-		{"none", "learned", "embedding", false},
+		{"wepe", "learned", "embedding", false}, {"none", "learned", "embedding", false},
 		{"learned", "learned", "stray", false},
 	} {
 		of, from := gomlxtest.Must(Parse(c.of))(t), gomlxtest.Must(Parse(c.from))(t)

@@ -3,10 +3,10 @@
 package vittest_test
 
 import (
-	"math"
 	"testing"
 
 	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/layers/attention/pos"
@@ -17,33 +17,25 @@ import (
 	"github.com/wepe-go/wepe/vit/vittest"
 )
 
-// rings is an encoding as another module would write it: a learned vector times the distance of the patch from the
-// centre of the image, in half-heights. The class token has distance 0.
-type rings struct {
+// ranks is an encoding as another module would write it: a learned vector times the number of the token.
+type ranks struct {
 	c      position.Config
 	vector *model.Variable // [1, width]
 }
 
-func newRings(scope *model.Scope, c position.Config) position.Encoder {
-	return rings{
-		c,
-		scope.In("rings").VariableWithValue("vector", tensors.FromScalarAndDimensions(float32(0.1), 1, c.Width)),
-	}
+func newRanks(scope *model.Scope, c position.Config) position.Encoder {
+	start := tensors.FromScalarAndDimensions(float32(0.1), 1, c.Width)
+	return ranks{c, scope.In("ranks").VariableWithValue("vector", start)}
 }
 
-func (r rings) Name() string { return "rings" }
+func (r ranks) Name() string { return "ranks" }
 
-func (r rings) Encode(g *Graph) *Node {
-	distances := make([]float32, r.c.Positions())
-	for i := range distances[(r.c.Prefix - r.c.Unplaced):] {
-		row, col := float64(i/r.c.Cols)+0.5, float64(i%r.c.Cols)+0.5
-		distances[(r.c.Prefix-r.c.Unplaced)+i] = float32(math.Hypot(row-float64(r.c.Rows)/2, col-float64(r.c.Cols)/2) * 2 /
-			float64(r.c.Rows))
-	}
-	return MatMul(InsertAxes(Const(g, distances), -1), r.vector.NodeValue(g)) // [places, width]
+func (r ranks) Encode(g *Graph) *Node {
+	numbers := IotaFull(g, shapes.Make(dtypes.Float32, r.c.Positions(), 1))
+	return MatMul(numbers, r.vector.NodeValue(g)) // [positions, width]
 }
 
-func (r rings) PreEncode(x, positionIndices *Node, _ int) *Node {
+func (r ranks) PreEncode(x, positionIndices *Node, _ int) *Node {
 	rows := r.Encode(x.Graph())
 	if positionIndices != nil {
 		rows = Gather(rows, InsertAxes(ConvertDType(positionIndices, dtypes.Int64), -1))
@@ -73,15 +65,15 @@ func (f flips) EncodeQK(q, k, positionIndices *Node, _ int) (*Node, *Node) {
 }
 
 func init() {
-	position.Register(position.Spec{Name: "rings", Doc: "a vector times the distance from the center",
-		Kind: position.Additive, Variables: []string{"rings/"}, New: newRings})
+	position.Register(position.Spec{Name: "ranks", Doc: "a vector times the number of the token",
+		Kind: position.Additive, Variables: []string{"ranks/"}, New: newRanks})
 	position.Register(position.Spec{Name: "flips", Doc: "signs that alternate", Kind: position.Rotary,
 		New: func(_ *model.Scope, c position.Config) position.Encoder { return flips{c} }})
 }
 
 func TestOwnAndRegisteredEncodingsPassTheLaws(t *testing.T) {
 	for _, name := range append(gomlxtest.Encodings(append(position.Names(), "learned+rope-axial", "hybrid+liere",
-		"sincos2d+rope1d+wepe-bias", "wepe+rope-dinov3+alibi2d")), "rings+flips") {
+		"sincos2d+rope1d+wepe-bias", "wepe+rope-dinov3+alibi2d")), "ranks+flips") {
 		t.Run(name, func(t *testing.T) { vittest.Laws(t, name) })
 	}
 }
