@@ -188,8 +188,7 @@ func TestRowsOfPairsAreThoseOfBEiT(t *testing.T) {
 // half-pixel centres and clamped at the border, are -0.2, 0.4, 1, 1.6 and 2.2. The same of columns.
 func TestATableIsResampledLinearly(t *testing.T) {
 	const a, b = 3.0, -2.0
-	for _, way := range [][2][2]int{{{1, 2}, {1, 3}}, {{2, 1}, {3, 1}}} {
-		trained, on := way[0], way[1]
+	for trained, on := range map[[2]int][2]int{{1, 2}: {1, 3}, {2, 1}: {3, 1}} {
 		c := onGrid("relative-table", on[0], on[1], 1, 1)
 		store := model.NewStore()
 		store.SetParams(map[string]any{"relative_table_rows": trained[0], "relative_table_cols": trained[1]})
