@@ -12,8 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 
@@ -220,10 +218,10 @@ func TestNamed_HasTheParametersAndRatesOfTheScripts(t *testing.T) {
 	for name, want := range map[string]int{"release-cifar100-120": 5_507_815, "release-dhvt-300": 8_234_265} {
 		r := gomlxtest.Must(gomlxtest.Must(RecipeByName(name))(t).fit(cifar100.Describe()))(t)
 		net := gomlxtest.Must(networkOf(r.Architecture, r.Model))(t)
-		got := weight.Count(func(scope *model.Scope, g *graph.Graph) {
+		got := weight.Count(func(scope *model.Scope, images *graph.Node) *graph.Node {
 			scope.SetParams(r.Params)
-			net.Logits(scope, graph.Zeros(g, shapes.Make(dtypes.Float32, 1, 224, 224, 3)))
-		})
+			return net.Logits(scope, images)
+		}, 224, 224, 3)
 		equal(t, "parameters of "+name, got, want)
 	}
 	for _, c := range []struct {

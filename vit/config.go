@@ -12,9 +12,6 @@ import (
 	"strings"
 
 	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/shapes"
-	"github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/internal/weight"
@@ -299,9 +296,7 @@ func (c Config) PooledWidth() int {
 // Parameters is the number of trainable parameters of the model, with default hyperparameters: those that it creates.
 func (c Config) Parameters() int {
 	c = c.resolved()
-	return weight.Count(func(scope *model.Scope, g *graph.Graph) {
-		c.Logits(scope, graph.Parameter(g, "images", shapes.Make(dtypes.Float32, 1, c.ImageRows, c.ImageCols, c.Channels)))
-	})
+	return weight.Count(c.Logits, c.ImageRows, c.ImageCols, c.Channels)
 }
 
 // size is about the numbers that the variables and the fixed tables of a model have.

@@ -95,9 +95,9 @@ func Float32(scope *model.Scope, name string, values Fill, dims ...int) *model.V
 // abstract is set in stores whose variables have shapes and, except for scalars, no values.
 const abstract = "abstract_variables"
 
-// Count returns the number of trainable parameters that a model creates. The model is built and never run, and its
-// variables take no memory.
-func Count(build func(scope *model.Scope, g *Graph)) (n int) {
+// Count returns the number of trainable parameters that a model of images creates. The model is built and never run,
+// and its variables take no memory.
+func Count(logits func(scope *model.Scope, images *Node) *Node, rows, cols, channels int) (n int) {
 	backend, err := gobackend.New("")
 	if err != nil {
 		panic(err)
@@ -105,7 +105,8 @@ func Count(build func(scope *model.Scope, g *Graph)) (n int) {
 	defer backend.Finalize()
 	store := model.NewStore()
 	store.SetParam("/"+abstract, true)
-	build(store.RootScope(), NewGraph(backend, "count"))
+	images := Parameter(NewGraph(backend, "count"), "images", shapes.Make(dtypes.Float32, 1, rows, cols, channels))
+	logits(store.RootScope(), images)
 	for v := range store.IterVariables() {
 		if v.Trainable {
 			n += v.Shape().Size()

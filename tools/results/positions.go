@@ -21,10 +21,11 @@ import (
 func parameters(name, position string, params map[string]any) int {
 	c := must.M1(vit.Variant(name))
 	c.Position = position
-	return weight.Count(func(scope *model.Scope, _ *graph.Graph) {
+	return weight.Count(func(scope *model.Scope, images *graph.Node) *graph.Node {
 		scope.Store().SetParams(params)
 		c.Encoder(scope)
-	})
+		return images
+	}, c.ImageRows, c.ImageCols, c.Channels)
 }
 
 // descriptions are the formulas of the table.

@@ -10,11 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gomlx/compute/dtypes"
-	"github.com/gomlx/compute/shapes"
-	"github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/ml/model"
-
 	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit"
 )
@@ -124,9 +119,7 @@ func (c Config) headDim() int { return c.Width / c.Heads }
 // Parameters is the number of trainable parameters of the model, with default hyperparameters: those that it creates.
 func (c Config) Parameters() int {
 	c = c.resolved()
-	return weight.Count(func(scope *model.Scope, g *graph.Graph) {
-		c.Logits(scope, graph.Parameter(g, "images", shapes.Make(dtypes.Float32, 1, c.ImageRows, c.ImageCols, c.Channels)))
-	})
+	return weight.Count(c.Logits, c.ImageRows, c.ImageCols, c.Channels)
 }
 
 // initScheme sets the initial values of each kind of weight. Biases of dense layers and offsets start at 0, gains at 1.

@@ -15,6 +15,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
@@ -107,26 +108,16 @@ func TestTokensAreThePlainOnesPlusTheEncoding(t *testing.T) {
 	c := small("wepe")
 	got := run(t, gomlxtest.Seeded(t, 6), func(s *model.Scope, in []*Node) []*Node {
 		scope := s.In("dhvt")
-		logits, stages := c.staged(scope, in[0], c.positions(scope, in[0].Graph()))
-		class := s.Store().GetVariable("/dhvt/class").NodeValue(in[0].Graph())
+		logits, with := c.staged(scope, in[0], c.positions(scope, in[0].Graph()))
+		_, without := c.staged(s.Shared("dhvt"), in[0], nil)
 		adder, _ := position.As[position.Adder](c.Encoder(s.At("dhvt")))
-		vectors := adder.Encode(in[0].Graph())
-		return []*Node{stages["tokens_in"], stages["patch_embed"], MulScalar(class, 1), vectors, logits}
+		return []*Node{with["tokens_in"], without["tokens_in"], adder.Encode(in[0].Graph()), logits}
 	}, images(c, 2))
-	patches, class, vectors := got[1], got[2], got[3]
+	vectors := got[2] // of a class token and 5×3 patches
 	if peak := slices.Max(vectors); peak < 0.1 {
 		t.Errorf("the encoding is at most %g: too small for this test", peak)
 	}
-	var want []float64
-	for image := range 2 {
-		for i, v := range class {
-			want = append(want, v+vectors[i])
-		}
-		for i := range 15 * c.Width { // 5×3 patches
-			want = append(want, patches[image*15*c.Width+i]+vectors[c.Width+i])
-		}
-	}
-	gomlxtest.Near(t, "tokens", got[0], want, 1e-6)
+	gomlxtest.Near(t, "tokens", got[0], floats.AddTo(got[1], got[1], slices.Repeat(vectors, 2)), 1e-6)
 }
 
 func TestHeadTokensAreNormalizedWithTorchsEpsilonWhateverTheModels(t *testing.T) {
@@ -138,10 +129,8 @@ func TestHeadTokensAreNormalizedWithTorchsEpsilonWhateverTheModels(t *testing.T)
 		logits, stages := c.staged(s.In("dhvt"), in[0], nil)
 		return []*Node{stages["blocks.0.attn.ht_proj"], stages["blocks.0.attn.ht_norm"], logits}
 	}, images(c, 2))
-	size := c.Width / c.Heads
 	var want []float64
-	for at := 0; at < len(got[0]); at += size {
-		x := got[0][at : at+size]
+	for x := range slices.Chunk(got[0], c.Width/c.Heads) {
 		mean, variance := stat.PopMeanVariance(x, nil)
 		for _, v := range x {
 			want = append(want, (v-mean)/math.Sqrt(variance+epsilon))
@@ -215,16 +204,12 @@ func TestWeightsStartWithTheSpreadOfTheirScheme(t *testing.T) {
 		want       float64
 	}{
 		{"timm", "patch/conv_0/weights", uniform(1 / math.Sqrt(9*3))},
-		{"timm", "block_01/attention/key/weights", 0.02},
-		{"timm", "block_01/attention/head_tokens/embedding", 0.02},
+		{"timm", "block_01/attention/key/weights", 0.02}, {"timm", "block_01/attention/head_tokens/embedding", 0.02},
 		{"timm", "block_01/mlp/hidden/weights", uniform(1 / math.Sqrt(252))},
 		{"timm", "block_01/mlp/hidden/biases", uniform(1 / math.Sqrt(252))},
-		{"timm", "block_01/mlp/depthwise/weights", uniform(1.0 / 3)},
-		{"timm", "block_01/mlp/squeeze/weights", 0.02},
-		{"timm", "head/biases", 0},
-		{"release", "patch/conv_0/weights", xavier(9*3, 9*252)},
-		{"release", "block_01/mlp/output/weights", xavier(331, 252)},
-		{"release", "block_01/mlp/output/biases", 0},
+		{"timm", "block_01/mlp/depthwise/weights", uniform(1.0 / 3)}, {"timm", "block_01/mlp/squeeze/weights", 0.02},
+		{"timm", "head/biases", 0}, {"release", "patch/conv_0/weights", xavier(9*3, 9*252)},
+		{"release", "block_01/mlp/output/weights", xavier(331, 252)}, {"release", "block_01/mlp/output/biases", 0},
 		{"release", "block_01/mlp/depthwise/weights", xavier(9, 9*331)},
 		{"release", "block_01/attention/output/weights", 0.02},
 	} {

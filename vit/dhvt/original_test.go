@@ -3,8 +3,8 @@
 package dhvt
 
 import (
+	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,14 +16,19 @@ import (
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit"
 )
 
-const originalSet = "dhvt_tiny"
+const (
+	originalSet = "dhvt_tiny"
+	releaseSet  = "official_dhvt_wepe"
+)
 
+// originalMeta is meta.json of either set.
 type originalMeta struct {
 	Config struct {
-		Image    [2]int  `json:"img_size"`
+		Image    any     `json:"img_size"` // one number, or rows and columns
 		Patch    int     `json:"patch_size"`
 		Width    int     `json:"embed_dim"`
 		Depth    int     `json:"depth"`
@@ -32,23 +37,27 @@ type originalMeta struct {
 		Classes  int     `json:"num_classes"`
 		Epsilon  float64 `json:"layer_norm_eps"`
 	}
-	Tolerance struct {
-		Abs         float64
-		TrainLogits float64 `json:"train_logits_abs"`
-	}
+	Tolerance map[string]float64
+	FullSize  map[string]struct{ Total, Position int } `json:"full_size_parameters"`
 }
 
-// original returns the meta data, a store with the weights of the fixture and their configuration.
-func original(t *testing.T) (meta originalMeta, f *foreign, c Config) {
-	fixtures.JSON(t, originalSet, "meta.json", &meta)
+// original returns the meta data of a set, a store with its weights, all but those below a prefix, and their
+// configuration.
+func original(t *testing.T, set string, except ...string) (meta originalMeta, f *foreign, c Config) {
+	fixtures.JSON(t, set, "meta.json", &meta)
 	m := meta.Config
+	sides, both := m.Image.([]any)
+	if !both {
+		sides = []any{m.Image, m.Image}
+	}
 	c = gomlxtest.Resolved(Config{Config: vit.Config{
-		ImageRows: m.Image[0], ImageCols: m.Image[1], PatchSize: m.Patch, Width: m.Width, Depth: m.Depth, Heads: m.Heads,
-		MLPDim: int(m.MLPRatio * float64(m.Width)), Classes: m.Classes, Epsilon: m.Epsilon,
+		ImageRows: int(sides[0].(float64)), ImageCols: int(sides[1].(float64)), PatchSize: m.Patch, Width: m.Width,
+		Depth: m.Depth, Heads: m.Heads, MLPDim: int(m.MLPRatio * float64(m.Width)), Classes: m.Classes,
+		Epsilon: cmp.Or(m.Epsilon, 1e-5), // the release's
 	}})
-	f = load(t, originalSet, "model.safetensors")
+	f = load(t, set, "model.safetensors")
 	f.model(c)
-	f.AllUsed("")
+	f.AllUsed("", except...)
 	return meta, f, c
 }
 
@@ -119,23 +128,16 @@ func compare(t *testing.T, f *foreign, c Config, want *foreign, near func(name s
 
 func TestEveryStageEqualsTheOriginal(t *testing.T) {
 	fixtures.Each(t, func(t *testing.T) {
-		meta, f, c := original(t)
-		near := func(name string, got, want []float64) { gomlxtest.NearAbs(t, name, got, want, meta.Tolerance.Abs) }
+		meta, f, c := original(t, originalSet)
+		near := func(name string, got, want []float64) { gomlxtest.NearAbs(t, name, got, want, meta.Tolerance["abs"]) }
 		compare(t, f, c, load(t, originalSet, "tensors.safetensors"), near, nil, nil, "images_", "train.", "sope_")
 	})
 }
 
-// runningPath says where a running statistic of the original lives.
-var runningPath = strings.NewReplacer("patch_embed.proj.", "patch/conv_", ".running_mean", "/mean", ".running_var",
-	"/variance", "blocks.", "block_0", ".mlp.bn1", "/mlp/hidden/norm", ".mlp.bn2", "/mlp/depthwise/norm",
-	".mlp.bn3", "/mlp/output/norm")
+func TestOneTrainingForwardEqualsTheOriginal(t *testing.T) { fixtures.Each(t, testTrainingForward) }
 
-func TestOneTrainingForwardEqualsTheOriginal(t *testing.T) {
-	fixtures.Each(t, testOneTrainingForwardEqualsTheOriginal)
-}
-
-func testOneTrainingForwardEqualsTheOriginal(t *testing.T) {
-	meta, f, c := original(t)
+func testTrainingForward(t *testing.T) {
+	meta, f, c := original(t, originalSet)
 	want := load(t, originalSet, "tensors.safetensors")
 	forward := func(training bool) []float64 {
 		return run(t, f.Store, func(s *model.Scope, in []*Node) []*Node {
@@ -153,28 +155,23 @@ func testOneTrainingForwardEqualsTheOriginal(t *testing.T) {
 		return all
 	}
 	before := statistics()
-	gomlxtest.NearAbs(t, "logits", forward(false), want.Get("logits").Data, meta.Tolerance.Abs)
+	gomlxtest.NearAbs(t, "logits", forward(false), want.Get("logits").Data, meta.Tolerance["abs"])
 	for path, values := range statistics() {
 		gomlxtest.NearAbs(t, path+" after an evaluation", values, before[path], 0)
 	}
-	gomlxtest.NearAbs(t, "train.logits", forward(true), want.Get("train.logits").Data, meta.Tolerance.TrainLogits)
+	gomlxtest.NearAbs(t, "train.logits", forward(true), want.Get("train.logits").Data, meta.Tolerance["train_logits_abs"])
 	after := statistics()
 	compared := 0
-	conv := regexp.MustCompile(`conv_(\d+)\.1/`) // proj.2.1 is the norm of the second convolution
 	for name, x := range want.Tensors {
-		path, ok := strings.CutPrefix(name, "train.")
-		if !ok || path == "logits" {
+		of, ok := strings.CutPrefix(name, "train.")
+		if !ok || of == "logits" {
 			continue
 		}
-		path = conv.ReplaceAllStringFunc(runningPath.Replace(path), func(s string) string {
-			i, _ := strconv.Atoi(conv.FindStringSubmatch(s)[1])
-			return fmt.Sprintf("conv_%d/norm/", i/2)
-		})
-		values, ok := after["/dhvt/"+path]
+		values, ok := after[f.running[of]]
 		if !ok {
-			t.Fatalf("%s: no variable %s", name, path)
+			t.Fatalf("%s: no variable %q", name, f.running[of])
 		}
-		gomlxtest.NearAbs(t, name, values, x.Data, meta.Tolerance.TrainLogits)
+		gomlxtest.NearAbs(t, name, values, x.Data, meta.Tolerance["train_logits_abs"])
 		compared++
 	}
 	if compared == 0 {
@@ -187,12 +184,10 @@ func testOneTrainingForwardEqualsTheOriginal(t *testing.T) {
 	}
 }
 
-func TestPatchEmbeddingsOfOtherPatchSizesEqualTheOriginal(t *testing.T) {
-	fixtures.Each(t, testPatchEmbeddingsOfOtherPatchSizesEqualTheOriginal)
-}
+func TestPatchEmbeddings_EqualTheOriginal(t *testing.T) { fixtures.Each(t, testPatchEmbeddings) }
 
-func testPatchEmbeddingsOfOtherPatchSizesEqualTheOriginal(t *testing.T) {
-	meta, _, _ := original(t)
+func testPatchEmbeddings(t *testing.T) {
+	meta, _, _ := original(t, originalSet)
 	want := fixtures.Tensors(t, originalSet, "tensors.safetensors")
 	compared := 0
 	for name, tokens := range want {
@@ -214,7 +209,7 @@ func testPatchEmbeddingsOfOtherPatchSizesEqualTheOriginal(t *testing.T) {
 		got := run(t, f.Store, func(s *model.Scope, in []*Node) []*Node {
 			return []*Node{TransposeAllAxes(c.sope(s.In("dhvt").In("patch"), in[0], func(string, *Node) {}), 1, 0, 2)}
 		}, gomlxtest.Input(f.Get(prefix+"images_nhwc")))
-		gomlxtest.NearAbs(t, name, got[0], tokens.Data, meta.Tolerance.Abs)
+		gomlxtest.NearAbs(t, name, got[0], tokens.Data, meta.Tolerance["abs"])
 		f.AllUsed(prefix + "param.")
 	}
 	if compared == 0 {
@@ -225,16 +220,21 @@ func testPatchEmbeddingsOfOtherPatchSizesEqualTheOriginal(t *testing.T) {
 var run = gomlxtest.RunModel
 
 // foreign maps the tensors of a torch DHVT into a store, under /dhvt.
-type foreign struct{ *gomlxtest.Torch }
+type foreign struct {
+	*gomlxtest.Torch
+	running map[string]string // paths of the running statistics, by their names in torch
+}
 
 func load(t testing.TB, set, file string) *foreign {
-	return &foreign{gomlxtest.LoadTorch(t, set, file, "/dhvt/")}
+	return &foreign{gomlxtest.LoadTorch(t, set, file, "/dhvt/"), map[string]string{}}
 }
 
 func (f *foreign) batchNorm(path, name string) {
 	f.Norm(path, name)
-	f.Vector(path+"/mean", name+".running_mean")
-	f.Vector(path+"/variance", name+".running_var")
+	for torch, statistic := range map[string]string{".running_mean": "/mean", ".running_var": "/variance"} {
+		f.Vector(path+statistic, name+torch)
+		f.running[name+torch] = "/dhvt/" + path + statistic
+	}
 }
 
 func (f *foreign) affine(path, name string) {
@@ -283,4 +283,81 @@ func (f *foreign) model(c Config) {
 	}
 	f.Norm("norm", "norm")
 	f.Layer("head", "head")
+}
+
+// The encoding of the release's DHVT differs from this library's: its vectors come from the fixture, and gradients of
+// its last layers from the gradient of the vectors.
+func TestEveryStageAndGradientEqualsTheReleasedDHVT(t *testing.T) { fixtures.Each(t, testReleasedDHVT) }
+
+func testReleasedDHVT(t *testing.T) {
+	const positionPrefix = "pos_encoding."
+	_, f, c := original(t, releaseSet, positionPrefix)
+	want := load(t, releaseSet, "tensors.safetensors")
+
+	vectors := want.Get("pos_encoding") // [1, 1+N, width]
+	// The other tensors are of the encoding, or of the separate module g30.
+	near := func(name string, got, want []float64) { gomlxtest.Near(t, name, got, want, 1e-4) } // README: tokens, logits
+	gradient := compare(t, f, c, want, near, gomlxtest.Input(vectors), gomlxtest.Input(want.Get("upstream")), "images_",
+		"g30.", "pos", "grad.", "upstream")
+	// vectors = pos_scale·[class; gain·normalized + offset]; the norm is layer 5 of the MLP or 1 of the linear form.
+	norm := positionPrefix + "projection.5."
+	if _, ok := f.Tensors[norm+"bias"]; !ok {
+		norm = positionPrefix + "projection.1."
+	}
+	scale, gain, offset := f.Get(positionPrefix + "pos_scale").Data[0], f.Get(norm+"weight").Data, f.Get(norm+"bias").Data
+	grads := map[string][]float64{positionPrefix + "cls_pos_embedding": make([]float64, c.Width),
+		norm + "bias": make([]float64, c.Width), norm + "weight": make([]float64, c.Width),
+		positionPrefix + "pos_scale": make([]float64, 1)}
+	for i, by := range gradient {
+		k := i % c.Width
+		grads[positionPrefix+"pos_scale"][0] += by * vectors.Data[i] / scale
+		if i < c.Width {
+			grads[positionPrefix+"cls_pos_embedding"][k] = by * scale
+			continue
+		}
+		grads[norm+"bias"][k] += by * scale
+		grads[norm+"weight"][k] += by * (vectors.Data[i] - scale*offset[k]) / gain[k]
+	}
+	for name, values := range grads {
+		gomlxtest.Near(t, "gradient of "+name, values, want.Get("grad."+name).Data, 1e-3)
+	}
+}
+
+// releasedModel is the full-size model of a row of the release's parameter counts, README of the fixture.
+var releasedModels = map[string]struct {
+	width, heads int
+	projection   string
+}{
+	"main_script":        {224, 4, "mlp"},
+	"class_defaults":     {192, 3, "linear"},
+	"class_defaults_mlp": {192, 3, "mlp"},
+}
+
+func TestParameters_EqualTheReleased(t *testing.T) { fixtures.Each(t, testParameterCounts) }
+
+func testParameterCounts(t *testing.T) {
+	var meta originalMeta
+	fixtures.JSON(t, releaseSet, "meta.json", &meta)
+	for name, want := range meta.FullSize {
+		released, ok := releasedModels[name]
+		if !ok {
+			t.Errorf("the fixture counts an unknown model %q", name)
+			continue
+		}
+		c := gomlxtest.Resolved(Config{Config: vit.Config{
+			ImageRows: 224, ImageCols: 224, PatchSize: 16, Width: released.width, Depth: 12, Heads: released.heads,
+			Classes: 100,
+		}})
+		if got := c.Parameters(); got != want.Total-want.Position {
+			t.Errorf("%s: %d parameters without positions, want %d", name, got, want.Total-want.Position)
+		}
+		c.Position = "wepe"
+		got := weight.Count(func(scope *model.Scope, images *Node) *Node {
+			scope.SetParam("wepe_projection", released.projection)
+			return c.Logits(scope, images)
+		}, c.ImageRows, c.ImageCols, c.Channels)
+		if got != want.Total {
+			t.Errorf("%s: %d parameters, want %d", name, got, want.Total)
+		}
+	}
 }
