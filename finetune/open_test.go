@@ -44,9 +44,7 @@ func testOpenLoadsTheRequestedWeights(t *testing.T) {
 				equal(t, m.Source.String(), gomlxtest.Must(m.Evaluate(run.Validation))(t), is.Metrics)
 			}
 			for v := range m.store.IterVariables() {
-				if strings.HasPrefix(v.Path(), "/adamw/") {
-					t.Errorf("opening loads %s of the optimizer", v.Path())
-				}
+				equal(t, v.Path()+" is of the optimizer", strings.HasPrefix(v.Path(), "/adamw/"), false)
 			}
 		}
 	}
@@ -119,20 +117,15 @@ func TestOpen_ABackboneHasFeaturesAlone(t *testing.T) {
 	file := pngFile(t, image.NewRGBA(image.Rect(0, 0, 23, 19)))
 	_, predicted := m.Predict([]string{file}, 1)
 	_, evaluated := m.Evaluate(&data.InMemory{Info: data.Info{Classes: []string{"a"}}})
-	for _, err := range []error{predicted, evaluated} {
-		if !errors.Is(err, ErrHeadless) {
-			t.Errorf("%v, want ErrHeadless", err)
-		}
-	}
+	headless := [2]bool{errors.Is(predicted, ErrHeadless), errors.Is(evaluated, ErrHeadless)}
+	equal(t, fmt.Sprint(predicted, ", ", evaluated, ": both are ErrHeadless"), headless, [2]bool{true, true})
 	inference := gomlxtest.Must(m.Inference())(t)
 	fitted := gomlxtest.Must(m.PreprocessImage(&data.Image{Height: 23, Width: 19, Pixels: make([]uint8, 3*23*19)}))(t)
 	got := gomlxtest.Must(inference.Batch([]*data.Image{fitted}))(t)
-	if got[0].Logits != nil || got[0].Mean == nil {
-		t.Errorf("a served backbone has logits %v, features %v", got[0].Logits, got[0].Mean)
-	}
-	if strings.Contains(strings.Join(m.Source.Notes, "\n"), "predictions differ") {
-		t.Errorf("at the size of its preprocessing: %q", m.Source.Notes)
-	}
+	served := [2]bool{got[0].Logits != nil, got[0].Mean != nil}
+	equal(t, "a served backbone has logits, features", served, [2]bool{false, true})
+	notes := strings.Join(m.Source.Notes, "\n")
+	equal(t, "at the size of its preprocessing: "+notes, strings.Contains(notes, "predictions differ"), false)
 	equal(t, "features", len(gomlxtest.Must(m.Embed(file))(t)), 1)
 }
 
@@ -264,9 +257,7 @@ func TestRun_EvaluatesTheWeightsThatOpenLoads(t *testing.T) {
 		want, opening := report.Weights{Name: "last", Step: 27}, OpenOptions{Weights: checkpoints.LastDir}
 		if i == 0 {
 			first, all := bestOf(t, run)
-			if first.Step == all[len(all)-1].Step {
-				t.Fatal("the best evaluation is the last: nothing to tell apart")
-			}
+			equal(t, "the best is the last: nothing to tell apart", first.Step == all[len(all)-1].Step, false)
 			want, opening = report.Weights{Name: "best", Step: first.Step}, OpenOptions{}
 			equal(t, "validation", row.Validation, first.Metrics)
 		}
@@ -336,10 +327,8 @@ func TestRecord_OfEqualAccuraciesTheLowerLossIsBest(t *testing.T) {
 	run.Validation = dataset(23, 5)
 	_, row := done(t, run)
 	best, all := bestOf(t, run)
-	if first := slices.IndexFunc(all,
-		func(e report.Eval) bool { return e.Top1 == best.Top1 }); all[first].Step == best.Step {
-		t.Fatal("no tie that the loss decides")
-	}
+	first := slices.IndexFunc(all, func(e report.Eval) bool { return e.Top1 == best.Top1 })
+	equal(t, "no tie that the loss decides", all[first].Step == best.Step, false)
 	equal(t, "the step of the best", latest(t, run.Dir, checkpoints.BestDir).Step, int64(best.Step))
 	var log strings.Builder
 	run.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -363,9 +352,7 @@ func TestRun_RepeatedCompletesItsDirectory(t *testing.T) {
 	gomlxtest.NoError(t, errors.Join(os.Remove(curves), os.WriteFile(unfinished, nil, 0o600)))
 	done(t, run)
 	gomlxtest.Must(os.Stat(curves))(t)
-	if _, err := os.Stat(unfinished); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("%s stays: %v", unfinished, err)
-	}
+	equal(t, unfinished+" is gone", errors.Is(errorOf(os.Stat(unfinished)), fs.ErrNotExist), true)
 	described := gomlxtest.Must(os.ReadFile(filepath.Join(run.Dir, engine.DescriptionFile)))(t)
 	equal(t, "described", strings.Fields(string(described)), []string{"{", `"seed":`, "7", "}"})
 	gomlxtest.NoError(t, os.Remove(filepath.Join(run.Dir, engine.RowsFile)))

@@ -79,7 +79,6 @@ func (b buffer) CopyToDevice(device compute.DeviceNum) (compute.Buffer, error) {
 type builder struct {
 	compute.Builder
 	backend *several
-	main    *function
 	*asked
 }
 
@@ -88,12 +87,7 @@ func (b *builder) DistributedAutoSharding(meshes ...compute.Mesh) error {
 	return nil
 }
 
-func (b *builder) Main() compute.Function {
-	if b.main == nil {
-		b.main = &function{b.Builder.Main(), b.asked}
-	}
-	return b.main
-}
+func (b *builder) Main() compute.Function { return &function{b.Builder.Main(), b.asked} }
 
 func (b *builder) Compile() (compute.Executable, error) {
 	inner, err := b.Builder.Compile()
@@ -221,9 +215,7 @@ func TestDevices_CallFreesItsInputsButNotThePixels(t *testing.T) {
 	for _, y := range []*tensors.Tensor{tensors.FromValue([]float32{3, 5}), tensors.FromValue([]int64{1})} {
 		x := tensors.FromValue([]float32{7, 11})
 		outputs, err := parallel.Devices{}.Call(program, []*tensors.Tensor{x}, y)
-		if y.Ok() || !x.Ok() {
-			t.Errorf("%v: the plan is kept: %v, the pixels are kept: %v", err, y.Ok(), x.Ok())
-		}
+		equal(t, fmt.Sprint(err, ": the plan is kept, the pixels are"), [2]bool{y.Ok(), x.Ok()}, [2]bool{false, true})
 		if err == nil && !reflect.DeepEqual(outputs[0].Value(), []float32{10, 16}) {
 			t.Errorf("outputs %v", outputs[0])
 		}

@@ -68,9 +68,7 @@ func TestRow_TrainLossIsTheMeanSinceTheRowBefore(t *testing.T) {
 		gomlxtest.NoError(t, trainer.Advance())
 		losses = append(losses, gomlxtest.Must(trainer.Loss())(t))
 	}
-	if len(rows) != 2 {
-		t.Fatalf("%d rows", len(rows))
-	}
+	equal(t, "rows", len(rows), 2)
 	equal(t, "steps", [2]int{rows[0].Step, rows[1].Step}, [2]int{8, 12})
 	near(t, "until epoch 2", float64(rows[0].TrainLoss), stat.Mean(losses[:8], nil), 1e-12)
 	near(t, "until epoch 3", float64(rows[1].TrainLoss), stat.Mean(losses[8:], nil), 1e-12)
@@ -100,14 +98,9 @@ func TestEMA_FollowsItsRecursion(t *testing.T) {
 		}
 
 		weights, average := trainer.model.weights(t, ""), trainer.model.weights(t, engine.AverageRoot)
-		for path := range weights { // also untrained ones: the statistics of a batch normalization
-			if average[path] == nil {
-				t.Errorf("architecture %q: %s is not averaged", architecture, path)
-			}
-		}
-		if reflect.DeepEqual(weights, average) {
-			t.Fatal("weights and average are the same: nothing to exchange")
-		}
+		// Also untrained ones are averaged: the statistics of a batch normalization.
+		equal(t, architecture, slices.Sorted(maps.Keys(average)), slices.Sorted(maps.Keys(weights)))
+		equal(t, "weights and average are the same", reflect.DeepEqual(weights, average), false)
 		for k, want := range [][2]map[string][]float64{{average, weights}, {weights, average}} {
 			gomlxtest.NoError(t, trainer.model.swapAverages())
 			is := [2]map[string][]float64{trainer.model.weights(t, ""), trainer.model.weights(t, engine.AverageRoot)}
@@ -159,20 +152,21 @@ func TestRun_RefusesInOneLineAndLeavesNothing(t *testing.T) {
 		t.Helper()
 		run.Dir = dir
 		refused(t, words[0], run.fails(t), words[len(words)-1])
-		if files, _ := filepath.Glob(filepath.Join(dir, "[^.]*")); len(files) > 0 {
-			t.Fatalf("%q: left %v", words, files)
-		}
+		left, _ := filepath.Glob(filepath.Join(dir, "[^.]*"))
+		equal(t, words[0]+": files that are left", left, nil)
 	}
 	for name, all := range refusals {
 		for _, settings := range all {
 			check(tinyRun(t, settings, 30), settings, name)
 		}
 	}
+	eight := dataset(1, 1)
+	eight.Classes = strings.Fields("a b c d e f g h")
 	for name, change := range map[string]func(*Run){
 		"batch_size":                          func(r *Run) { r.Train = dataset(6, 1) }, // 1 is split off
 		"no images":                           func(r *Run) { r.Test = dataset(0, 1) },
 		"label 7":                             func(r *Run) { r.Train.Describe().Labels[3] = 7 },
-		"the model 7: use a dataset with the": func(r *Run) { r.Test = ofClasses("a b c d e f g h") },
+		"the model 7: use a dataset with the": func(r *Run) { r.Test = eight },
 		"tiny has no model":                   func(r *Run) { r.Recipe.Model = vit.Config{} },
 		"model.recompute": func(r *Run) {
 			r.Recipe.Model.Recompute, r.Backend = true, named{r.Backend, "onnxruntime", ""}
@@ -194,13 +188,6 @@ func TestRun_RefusesInOneLineAndLeavesNothing(t *testing.T) {
 	check(dhvt, "architecture dhvt")
 }
 
-// ofClasses is a dataset of one image with these classes.
-func ofClasses(names string) *data.InMemory {
-	set := dataset(1, 1)
-	set.Classes = strings.Fields(names)
-	return set
-}
-
 func TestRun_DivergedIsStoppedAndNotSaved(t *testing.T) {
 	gomlxtest.OnGo(t)
 	run := saved(t, tiny(), 40)
@@ -212,9 +199,7 @@ func TestRun_DivergedIsStoppedAndNotSaved(t *testing.T) {
 		err = trainer.Advance()
 	}
 	refused(t, "a model that diverged in the second step", err, "learning_rate", "about step 2:")
-	if !errors.Is(err, engine.ErrDiverged) {
-		t.Errorf("%v, want ErrDiverged", err)
-	}
+	equal(t, "the error is ErrDiverged", errors.Is(err, engine.ErrDiverged), true)
 	equal(t, "a diverged state is saved", latest(t, run.Dir, checkpoints.LastDir), nil)
 }
 
@@ -248,9 +233,7 @@ func TestSchedule_CountsOptimizerSteps(t *testing.T) {
 		}
 		equal(t, name, trainer.Step(), trainer.Steps)
 		equal(t, name+": evaluated after", evaluated, c.evaluated)
-		if name == "steps" && len(batches) < 5 {
-			t.Errorf("%d different batches in 10 epochs of one", len(batches))
-		}
+		equal(t, "few different batches in 10 epochs of one", name == "steps" && len(batches) < 5, false)
 	}
 }
 
@@ -338,9 +321,7 @@ func TestFreeze_KeepsBitsAndHasNoState(t *testing.T) {
 				}
 			}
 			for _, group := range trained {
-				if !moved[group] {
-					t.Errorf("freeze %q, %s: nothing of %s moved", freeze, kind, group)
-				}
+				equal(t, fmt.Sprintf("freeze %q, %s: some of %s moved", freeze, kind, group), moved[group], true)
 			}
 		}
 	}
@@ -422,9 +403,7 @@ func TestEncoding_OfAModulationIsItsFactorsLess1(t *testing.T) {
 		var want []float64
 		for patch := range patches {
 			f := features[patch*n:][:n]
-			if length := floats.Norm(f, 2); !(math.Abs(length-2) <= 1e-5) { // of four points of a sphere, or six waves
-				t.Errorf("%s: features of length %g", position, length)
-			}
+			near(t, position+": length of four points of a sphere, or of six waves", floats.Norm(f, 2), 2, 1e-5)
 			for block := range c.Depth {
 				for _, of := range parts {
 					m := weights[fmt.Sprintf("position/%s/block_%02d/%s", strings.ReplaceAll(position, "-", "_"), block, of)]
@@ -518,9 +497,8 @@ func (lost) Image(context.Context, int) (*data.Image, error) { return nil, os.Er
 func TestPage_MistakesWhoseImagesAreLostAreAnErrorAfterTheirNumbers(t *testing.T) {
 	set, m := lost{dataset(3, 1)}, &Model{}
 	labels := set.Labels
-	e := &examination{set: &set.Info, verdicts: []verdict{{class: int(labels[0])}, {class: int(labels[1]+1) % 7},
-		{class: int(labels[2])}}}
-	m.tested.on, m.tested.by = &set.Info, e
+	m.tested.on, m.tested.by = &set.Info, &examination{set: &set.Info, verdicts: []verdict{{class: int(labels[0])},
+		{class: int(labels[1]+1) % 7}, {class: int(labels[2])}}}
 	var page report.RunPage
 	if err := showMistakes(&page, m, set); !errors.Is(err, os.ErrNotExist) || len(page.Mistakes) > 0 {
 		t.Errorf("%d mistakes, %v", len(page.Mistakes), err)
@@ -541,9 +519,7 @@ func TestRun_FromAPretrainedModelBeginsWithItsAccuracy(t *testing.T) {
 	m, row := done(t, second)
 	rows := gomlxtest.Must(report.ReadFiles(filepath.Join(second.Dir, engine.RowsFile)))(t)
 	before := rows.Evals[0]
-	if before.Step != 0 || rows.Evals[1].Step == 0 {
-		t.Fatalf("steps %d and %d, want one row before the first step", before.Step, rows.Evals[1].Step)
-	}
+	equal(t, "one row is before the first step", [2]bool{before.Step == 0, rows.Evals[1].Step == 0}, [2]bool{true, false})
 	if initial := float64(before.Scalars["lambda"]); !(initial > 0 && initial < 1) {
 		t.Errorf("λ is %g before the first step", initial)
 	}

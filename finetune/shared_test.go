@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/support/xslices"
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
@@ -52,12 +53,9 @@ func (m *Model) logitsOf(set *data.InMemory) (logits [][]float32, err error) {
 }
 
 // scores are the probabilities of the images of a set, which TestProbabilities compares with softmax and sigmoid.
-func (m *Model) scores(t *testing.T, set *data.InMemory) (all [][]float64) {
+func (m *Model) scores(t *testing.T, set *data.InMemory) [][]float64 {
 	t.Helper()
-	for _, logits := range gomlxtest.Must(m.logitsOf(set))(t) {
-		all = append(all, m.probabilities(logits))
-	}
-	return all
+	return xslices.Map(gomlxtest.Must(m.logitsOf(set))(t), m.probabilities)
 }
 
 // embedImages returns the features of decoded images.
@@ -182,9 +180,7 @@ func finished(t *testing.T, run Run) end {
 	last := latest(t, run.Dir, checkpoints.LastDir)
 	variables := gomlxtest.Must(os.ReadFile(filepath.Join(last.Path, "variables.safetensors")))(t)
 	rows := gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, engine.RowsFile)))(t)
-	if len(rows.Skipped) > 0 {
-		t.Fatal(rows.Skipped)
-	}
+	equal(t, "skipped lines", len(rows.Skipped), 0)
 	for i := range rows.Evals {
 		rows.Evals[i].ImagesPerSecond = 0
 		if rows.Evals[i].Step == 0 {

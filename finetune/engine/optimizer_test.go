@@ -8,11 +8,14 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
@@ -22,7 +25,17 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 )
+
+// equal fails the test unless two values are deeply equal.
+func equal[T any](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
 
 // host is a variable, with the optimizer as documented.
 type host struct {
@@ -169,9 +182,7 @@ func TestSchedule_WarmsUpThenHalfACosine(t *testing.T) {
 		{7, 8, 8, 1.75}, // all warm-up
 	} {
 		got := Schedule{Peak: 2, Warmup: test.warmup, Steps: test.total}.At(test.step)
-		if !(math.Abs(got-test.want) <= 1e-12) {
-			t.Errorf("step %d of %d, warm-up %d: %g, want %g", test.step, test.total, test.warmup, got, test.want)
-		}
+		gomlxtest.NearAbs(t, fmt.Sprintf("%+v", test), []float64{got}, []float64{test.want}, 1e-12)
 	}
 }
 
@@ -245,26 +256,21 @@ func TestOptimizer_InGoMLXsTrainerIsTorchs(t *testing.T) {
 		gomlxtest.Near(t, name+": biases", values("biases"), torchBiases, 3e-6)
 		gomlxtest.NoError(t, SwapAverages(store))
 		gomlxtest.Near(t, name+": average", values("biases")[1:], []float64{average}, 1e-6)
-		if n := optimizer.GetGlobalStep(store); n != 10 {
-			t.Errorf("%s: %d steps are counted", name, n)
-		}
+		equal(t, name+": steps", optimizer.GetGlobalStep(store), 10)
 		for v := range store.IterVariables() {
-			if path, of := strings.CutPrefix(v.Path(), AverageRoot); of && !strings.HasPrefix(path, "/layer/") {
-				t.Errorf("%s: %s has an average", name, path)
-			}
+			path, average := strings.CutPrefix(v.Path(), AverageRoot)
+			equal(t, name+": an average of "+path, average && !strings.HasPrefix(path, "/layer/"), false)
 		}
-		if err := opt.Clear(store.RootScope()); err != nil || store.GetVariable(firstRoot+"/layer/biases") != nil {
-			t.Errorf("%s: the moments stay: %v", name, err)
-		}
+		gomlxtest.NoError(t, opt.Clear(store.RootScope()))
+		equal(t, name+": moments", store.GetVariable(firstRoot+"/layer/biases"), nil)
 		// The first step of new moments, m̂/√v̂ = ±1, has the length of the rate.
 		before := values("biases")
 		trainer = train.NewTrainer(gomlxtest.Backend(), store, affine, squares, &Optimizer{Schedule: Schedule{Peak: 0.01}},
 			nil, nil)
 		gomlxtest.Must(trainer.TrainStep(batch()))(t)
 		for i, after := range values("biases") {
-			if moved := math.Abs(after - before[i]); !(math.Abs(moved-0.01) <= 1e-6) {
-				t.Errorf("%s: the first step after Clear moves bias %d by %g", name, i, moved)
-			}
+			moved := []float64{math.Abs(after - before[i])}
+			gomlxtest.NearAbs(t, name+": move of a bias in the first step after Clear", moved, []float64{0.01}, 1e-6)
 		}
 	}
 }
@@ -288,41 +294,35 @@ func TestOptimizer_ResumesFromGoMLXsCheckpoint(t *testing.T) {
 				saved = gomlxtest.Must(checkpoint.Build(store).Dir(dir).Done())(t)
 				trainer = train.NewTrainer(gomlxtest.Backend(), store, dropped, squares, &Optimizer{EMADecay: 0.9,
 					Schedule: Schedule{Peak: 0.1}}, nil, nil)
-				if err := SwapAverages(store); !errors.Is(err, ErrNoAverages) {
-					t.Errorf("averages that are not read yet: %v", err)
-				}
+				equal(t, "averages that are not read yet are none", errors.Is(SwapAverages(store), ErrNoAverages), true)
 			}
 			gomlxtest.Must(trainer.TrainStep(batch()))(t)
 			gomlxtest.NoError(t, saved.Save())
 		}
-		if err := SwapAverages(store); err != nil {
-			t.Error(err)
-		}
+		gomlxtest.NoError(t, SwapAverages(store))
 		return gomlxtest.Values(t, store.GetVariable("/layer/weights").MustValue())
 	}
-	if got, want := weights(true, false, true, false), weights(true, false, false, false); !slices.Equal(got, want) {
-		t.Errorf("stopped after two of four steps the averages are %v, want %v", got, want)
-	}
+	stopped := weights(true, false, true, false)
+	equal(t, "averages, stopped after two of four steps", stopped, weights(true, false, false, false))
 }
 
 // The loss is the sum of all variables, so a step of SGD moves each by its factor of the rate, here 1. The layers are
 // those of any scope, and frozen blocks count.
 func TestOptimizer_LayerDecayOfOtherModels(t *testing.T) {
 	for _, c := range []struct {
-		opt    Optimizer
+		peak   float64
 		value  any
 		moves  map[string]float64 // 0: frozen
 		fields string             // of the error
 	}{
-		{Optimizer{Schedule: Schedule{Peak: 1}}, float32(0), map[string]float64{"/net/block_00/norm/gain": 0.125,
-			"/net/block_01/biases": 0, "/net/block_02/biases": 0, "/net/norm/gain": 1, "/net/patch/norm/gain": 0.0625,
+		{1, float32(0), map[string]float64{"/net/block_00/norm/gain": 0.125, "/net/block_01/biases": 0,
+			"/net/block_02/biases": 0, "/net/norm/gain": 1, "/net/patch/norm/gain": 0.0625,
 			"/net/patch/conv_0/norm/gain": 0.0625, "/net/head/weights": 1}, ""},
-		{Optimizer{Schedule: Schedule{Peak: 1}}, float32(0), map[string]float64{"/net/dense/biases": 1, "/net/norm/gain": 1},
-			""},
-		{Optimizer{}, float32(0), map[string]float64{"/net/dense/biases": 1}, "Schedule.Peak"},
-		{Optimizer{Schedule: Schedule{Peak: 1}}, 0.0, map[string]float64{"/net/dense/biases": 1}, "float32"},
+		{1, float32(0), map[string]float64{"/net/dense/biases": 1, "/net/norm/gain": 1}, ""},
+		{0, float32(0), map[string]float64{"/net/dense/biases": 1}, "Schedule.Peak"},
+		{1, 0.0, map[string]float64{"/net/dense/biases": 1}, "float32"},
 	} {
-		c.opt.Name, c.opt.LayerDecay = kindSGD, 0.5
+		opt := Optimizer{Name: kindSGD, LayerDecay: 0.5, Schedule: Schedule{Peak: c.peak}}
 		store := model.NewStore()
 		for path, move := range c.moves {
 			store.VariableWithValue(path, c.value).SetTrainable(move != 0)
@@ -333,7 +333,7 @@ func TestOptimizer_LayerDecayOfOtherModels(t *testing.T) {
 				sum = Add(sum, ConvertDType(store.GetVariable(path).NodeValue(x.Graph()), dtypes.Float32))
 			}
 			return sum
-		}, func(_, predictions []*Node) *Node { return predictions[0] }, &c.opt, nil, nil)
+		}, func(_, predictions []*Node) *Node { return predictions[0] }, &opt, nil, nil)
 		if _, err := trainer.TrainStep(batch()); c.fields != "" || err != nil {
 			if err == nil || c.fields == "" || !strings.Contains(err.Error(), c.fields) {
 				t.Errorf("%v, want an error about %q", err, c.fields)
@@ -343,5 +343,70 @@ func TestOptimizer_LayerDecayOfOtherModels(t *testing.T) {
 		for path, move := range c.moves {
 			gomlxtest.Near(t, path, gomlxtest.Values(t, store.GetVariable(path).MustValue()), []float64{-move}, 1e-6)
 		}
+	}
+}
+
+// A new variable must be listed here: its group, whether weight decay applies to it, and its layer in a model of one
+// block, by the path below the model's scope. Every pattern matches some encoding, and every variable one pattern.
+func TestGroupOf_EveryTrainedVariable(t *testing.T) {
+	gomlxtest.OnGo(t)
+	const dense = `block_00/(attention/(query|key|value|output)|mlp/(hidden|output))`
+	of := []struct {
+		pattern, group string
+		decays         bool
+		layer          int
+	}{
+		{`patch/weights`, "weights", true, 0},
+		{`class|patch/(biases|norm/(gain|offset))`, "vectors", false, 0},
+		{dense + `/weights`, "weights", true, 1},
+		{dense + `/biases|block_00/norm[12]/(gain|offset)`, "vectors", false, 1},
+		{`norm/(gain|offset)`, "vectors", false, 2},
+		{`head/weights`, "head", true, 2},
+		{`head/biases`, "head", false, 2},
+		{`position/embedding`, "table", false, 0},
+		{`position/gate_raw`, "gate", false, 2},
+		{`position/(wepe|wepe_sphere)/(omega3_raw|alpha_scale_raw|beta_pos|prefix)`, "position", false, 2},
+		{`position/(wepe|wepe_sphere|surrogate)/projection/.*/(weights|biases|gain|offset)`, "position", false, 2},
+		{`position/surrogate/(omega3_raw|beta_raw|scale|offset)`, "position", false, 2},
+		{`position/wepe_bias/(omega3_raw|alpha_scale_raw|weights|biases|own)`, "position", false, 2},
+		{`position/(grid2d/(table|prefix)|liere/block_00/generators)`, "position", false, 2},
+		{`position/(rope_mixed|rope_mixed_qkv)/block_00/frequencies`, "position", false, 2},
+		{`position/factorized/(rows|cols)`, "position", false, 2},
+		{`position/relative_table/block_00/scores`, "position", false, 2},
+		{`position/cpe/block_00/(kernel|bias)`, "position", false, 2},
+		{`position/wepe_(qkv|v)/wepe_field_sphere/(omega3_raw|alpha_scale_raw)`, "position", false, 2},
+		{`position/lape/(table|prefix|block_00/(gain|offset))`, "position", false, 2},
+		{`position/(wepe|fourier|legendre|free)_(qkv|v)/block_00/(query|key|value)`, "position", false, 2},
+	}
+	used := make([]bool, len(of))
+	for _, name := range gomlxtest.Encodings(position.Names()) {
+		c, err := vit.Config{ImageRows: 4, ImageCols: 6, Channels: 3, PatchSize: 2, Width: 12, Depth: 1, Heads: 3, Classes: 7,
+			PatchNorm: true, Position: name}.Resolve()
+		gomlxtest.NoError(t, err)
+		store := model.NewStore()
+		gomlxtest.RunModel(t, store, func(scope *model.Scope, in []*Node) []*Node {
+			return []*Node{c.Logits(scope.In("vit"), in[0])}
+		}, tensors.FromShape(shapes.Make(dtypes.Float32, 1, 4, 6, 3)))
+		for v := range store.IterVariables() {
+			path := v.Path()
+			if !v.Trainable || !strings.HasPrefix(path, "/vit/") {
+				continue
+			}
+			group, decays := groupOf(path)
+			patterns := 0
+			for i, m := range of {
+				if !regexp.MustCompile(`^/vit/(` + m.pattern + `)$`).MatchString(path) {
+					continue
+				}
+				used[i] = true
+				patterns++
+				equal(t, name+": group, decay and layer of "+path, []any{group, decays, layerOf(path, 1)},
+					[]any{m.group, m.decays, m.layer})
+			}
+			equal(t, name+": patterns for "+path, patterns, 1)
+		}
+	}
+	for i, m := range of {
+		equal(t, "some variable is "+m.pattern, used[i] || gomlxtest.OnXLA(), true)
 	}
 }
