@@ -76,6 +76,15 @@ func rowsOf(rows []Row, figure, model string) (of []Row) {
 	return of
 }
 
+// applies requires rows of an analysis of a model, or one with the reason if it does not apply to it.
+func applies(t *testing.T, rows []Row, figure, model string, does bool) {
+	t.Helper()
+	of := rowsOf(rows, figure, model)
+	if len(of) == 0 || (of[0].Note == "") != does || !does && len(of) > 1 {
+		t.Errorf("%s of %s: %+v", figure, model, of)
+	}
+}
+
 func value(t *testing.T, rows []Row, figure, model, measure, at string) float64 {
 	t.Helper()
 	for _, r := range rowsOf(rows, figure, model) {
@@ -110,9 +119,8 @@ func TestComparison_EveryAnalysisMeasuresEveryModelOrGivesTheReason(t *testing.T
 	for _, f := range All {
 		for _, m := range models {
 			rows := rowsOf(found, f.Name, m.Name)
-			if len(rows) == 0 || m.Name == "wepe" && rows[0].Note != "" { // all apply to it
-				t.Errorf("%s of %s: %+v", f.Name, m.Name, rows)
-			}
+			measured := len(rows) > 0 && (m.Name != "wepe" || rows[0].Note == "") // all apply to it
+			equal(t, f.Name+" of "+m.Name, measured, true)
 			for _, r := range rows {
 				if (r.Measure == "") == (r.Note == "") {
 					t.Errorf("%s of %s: a row with measure %q and note %q", f.Name, m.Name, r.Measure, r.Note)
@@ -122,9 +130,7 @@ func TestComparison_EveryAnalysisMeasuresEveryModelOrGivesTheReason(t *testing.T
 	}
 	for figure, model := range map[string]string{"similarity": "rope-axial", "decay": "none", "masks": "dhvt",
 		"entropy": "dhvt", "sensitivity": "none", "occlusion": "wepe at start"} {
-		if rows := rowsOf(found, figure, model); len(rows) != 1 || rows[0].Note == "" {
-			t.Errorf("%s of %s: %+v, want a reason", figure, model, rows)
-		}
+		applies(t, found, figure, model, false)
 	}
 	for _, r := range found {
 		if r.Measure == "retained accuracy, %" && r.Model != "learned" { // two models have that name
@@ -163,29 +169,25 @@ func TestComparison_EveryAnalysisMeasuresEveryModelOrGivesTheReason(t *testing.T
 	gomlxtest.NoError(t, page.HTML(io.Discard))
 	path := filepath.Join(t.TempDir(), "rows.jsonl")
 	gomlxtest.NoError(t, Write(path, found))
-	read, err := Read(path)
-	if err != nil || len(read) != len(found) || read[0].Commit != report.Commit() || read[0].Commit == "" {
-		t.Fatalf("%d rows of %d are read, %v", len(read), len(found), err)
-	}
+	read := gomlxtest.Must(Read(path))(t)
+	equal(t, "rows that are read", len(read), len(found))
+	equal(t, "commit", []any{read[0].Commit, read[0].Commit == ""}, []any{report.Commit(), false})
 }
 
 func TestTable_HasMeansRangesAndUndefinedValues(t *testing.T) {
 	nan := report.JSONFloat(undefined)
 	var rows []Row
-	for model, values := range map[string][]report.JSONFloat{"a": {2, 4, nan}, "b": {0.5}} {
-		for _, v := range values {
-			rows = append(rows, Row{Analysis: "decay", Model: model, Measure: "n", Value: v})
-		}
+	for _, v := range []report.JSONFloat{2, 4, nan} {
+		rows = append(rows, Row{Analysis: "decay", Model: "a", Measure: "n", Value: v})
 	}
-	slices.SortStableFunc(rows, func(a, b Row) int { return strings.Compare(a.Model, b.Model) })
-	rows = append(rows, Row{Analysis: "decay", Model: "a", Measure: "ρ", Value: nan},
+	rows = append(rows, Row{Analysis: "decay", Model: "b", Measure: "n", Value: 0.5},
+		Row{Analysis: "decay", Model: "a", Measure: "ρ", Value: nan},
 		Row{Analysis: "decay", Model: "b", Measure: "m", Value: 1234.5},
 		Row{Analysis: "decay", Model: "a", Measure: "hidden", Value: 1, Detail: true},
 		Row{Analysis: "other", Model: "c", Measure: "n"}, Row{Analysis: "decay", Model: "c", Value: nan, Note: "why"})
 	table := Table(rows, "decay")
-	want := [][]string{{"n", "", "3.00 (2.00 … 4.00), 1 undefined", "0.500"}, {"ρ", "", "undefined", "–"},
-		{"m", "", "–", "1234"}}
-	equal(t, "rows", table.Rows, want)
+	equal(t, "rows", table.Rows, [][]string{{"n", "", "3.00 (2.00 … 4.00), 1 undefined", "0.500"},
+		{"ρ", "", "undefined", "–"}, {"m", "", "–", "1234"}})
 	equal(t, "notes and columns of text", [2]int{len(table.Notes), table.TextColumns}, [2]int{1, 2})
 	equal(t, "columns", table.Header, []string{"", "", "a", "b"})
 	for v, want := range map[float64]string{0: "0", 99.94: "99.9", 0.01: "0.010", 0.00123: "0.0012", -12.34: "-12.3"} {
@@ -253,9 +255,8 @@ func TestComparison_FailuresAffectNoOther(t *testing.T) {
 		t.Errorf("%+v", rows)
 	}
 	for i, m := range opened {
-		if now, err := m.Fingerprint(); err == nil && now == fingerprints[i] {
-			t.Errorf("model %d still has its weights", i)
-		}
+		now, err := m.Fingerprint()
+		equal(t, fmt.Sprintf("model %d still has its weights", i), err == nil && now == fingerprints[i], false)
 	}
 	comparison.Models = models[3:4]
 	if found, _, err = comparison.Run(t.Context()); err == nil || found != nil || comparison.Pairs != 8000 {

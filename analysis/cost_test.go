@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/study"
 )
@@ -47,10 +49,7 @@ func TestCost_RatiosAreMediansOfQuotientsOfTheSameRound(t *testing.T) {
 	for v, name := range []string{"none", "learned", "sincos2d"} {
 		for call, images := range map[string]float64{"inference": 2, "training": 1} {
 			durations := took[map[string]int{"inference": 0, "training": 1}[call]]
-			var quotients []float64
-			for r, d := range durations[v] {
-				quotients = append(quotients, d/durations[0][r])
-			}
+			quotients := floats.DivTo(make([]float64, rounds), durations[v], durations[0])
 			gomlxtest.NearAbs(t, name+": "+call, []float64{
 				value(t, rows, "cost", name, call+", images/CPU second", "Ti/16, 32"),
 				value(t, rows, "cost", name, call+", time × none", "Ti/16, 32"),
@@ -70,9 +69,7 @@ func TestCost_WithoutAClockIsOfWallTime(t *testing.T) {
 			t.Errorf("%s: %g images/s", call, rate)
 		}
 	}
-	if len(rows) != 6 { // 2 of the model and 2 of each call
-		t.Errorf("%+v", rows)
-	}
+	equal(t, "rows, 2 of the model and 2 of each call", len(rows), 6)
 	killed := errors.New("killed")
 	ctx, cancel := context.WithCancel(t.Context())
 	for name, change := range map[string]func(*Cost){

@@ -5,7 +5,8 @@ package analysis_test
 import (
 	"context"
 	"fmt"
-	"log"
+
+	"github.com/janpfeifer/must"
 
 	"github.com/wepe-go/wepe/analysis"
 	"github.com/wepe-go/wepe/data"
@@ -15,20 +16,11 @@ import (
 
 // The similarity of the position vectors of a pretrained model.
 func Example() {
-	_, images, err := data.Shapes("where", 10, 5, 24, 1)
-	if err != nil {
-		log.Fatal(err)
-	}
-	analyses, err := analysis.Choose([]string{"similarity"})
-	if err != nil {
-		log.Fatal(err)
-	}
-	c := analysis.Comparison{Backend: gomlxtest.Backend(), Images: analysis.Same(images, nil), Analyses: analyses,
-		Models: []analysis.Model{{Name: "demo", Path: "../examples/cifar100/demo/vit"}}}
-	rows, _, err := c.Run(context.Background())
-	if err != nil {
-		log.Fatal(err)
-	}
+	_, images := must.M2(data.Shapes("where", 10, 5, 24, 1))
+	c := analysis.Comparison{Backend: gomlxtest.Backend(), Images: analysis.Same(images, nil),
+		Analyses: must.M1(analysis.Choose([]string{"similarity"})),
+		Models:   []analysis.Model{{Name: "demo", Path: "../examples/cifar100/demo/vit"}}}
+	rows, _ := must.M2(c.Run(context.Background()))
 	table := analysis.Table(rows, "similarity")
 	fmt.Println(table.Rows[0][:2])
 	// Output: [variance explained by principal components first 1]
@@ -38,11 +30,7 @@ func Example() {
 // 900·193, without positions 197·192 less.
 func ExampleCost() {
 	cost := analysis.Cost{Sizes: []string{"Ti/16"}, Sides: []int{224}, Variants: study.Variants("learned", "none")}
-	rows, err := cost.Run(context.Background())
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, row := range rows {
+	for _, row := range must.M1(cost.Run(context.Background())) {
 		if row.Measure == "parameters" {
 			fmt.Printf("%s %.0f\n", row.Model, row.Value)
 		}

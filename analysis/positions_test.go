@@ -118,11 +118,8 @@ func TestPositions_ModulationHasASimilarityAndNoProbe(t *testing.T) {
 	rows := asked(t, what, testImages(5), models...)
 	for _, figure := range strings.Split(what, ",") {
 		for _, m := range models {
-			r := rowsOf(rows, figure, m.Name)
-			if none := figure == "probe" || figure == "sensitivity" && m.Name == "fourier-qkv"; len(r) == 0 ||
-				(r[0].Note != "") != none {
-				t.Errorf("%s of %s: %+v", figure, m.Name, r)
-			}
+			none := figure == "probe" || figure == "sensitivity" && m.Name == "fourier-qkv"
+			applies(t, rows, figure, m.Name, !none)
 		}
 	}
 	// 12 features of length 2 times matrices of deviation 0.1: 2·0.1·√(2 blocks · 3 matrices · width 12), before training.

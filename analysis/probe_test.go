@@ -3,8 +3,10 @@
 package analysis
 
 import (
+	"bytes"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -30,12 +32,9 @@ func testProbe(t *testing.T) {
 	fixtures.JSON(t, "official_analysis", "meta.json", &meta)
 	c, tolerance := meta.Probe, meta.Tolerance["probe_abs"]
 	file := fixtures.Tensors(t, "official_analysis", "tensors.safetensors")
-	matrix := func(name string) (rows [][]float32) {
+	matrix := func(name string) [][]float32 {
 		flat := file["probe."+name]
-		for row := range slices.Chunk(flat.Float32(), flat.Shape[1]) {
-			rows = append(rows, row)
-		}
-		return rows
+		return slices.Collect(slices.Chunk(flat.Float32(), flat.Shape[1]))
 	}
 	x, y := matrix("inputs_out"), matrix("targets_out")
 	probe := distanceProbe{Hidden: c.Hidden, Epochs: c.Epochs, Batch: len(x), LearningRate: c.LR, Decay: c.Decay}
@@ -164,4 +163,65 @@ func TestChanceErrors_AreOfTheMeanTargetOfTraining(t *testing.T) {
 	got := chanceErrors([][2]float64{{1, 2}, {3, 6}}, [][2]float64{{0, 0}, {2, 5}})
 	gomlxtest.NearAbs(t, "errors", append(got.Lengths, got.MSE, got.MAE, got.RMSE),
 		[]float64{1, math.Sqrt(20), 10.5, 3.5, math.Sqrt(10.5)}, 1e-12)
+}
+
+// On images of one colour tokens and attention depend on positions only. The expected R² is that of least squares on
+// the table in the files.
+func TestDepth_InputsOfOneColourHaveThePositionsOfTheTable(t *testing.T) {
+	images := testImages(5)
+	images.Pixels = bytes.Repeat([]byte{90}, len(images.Pixels))
+	dir := trained(t, "learned", 1, nil)
+	var places []float64
+	for k := range 15 {
+		places = append(places, float64(k/5), float64(k%5))
+	}
+	want := explained(places, tableOf(t, dir), 15)
+	rows := asked(t, "depth", images, Model{Name: "a", Path: dir})
+	got := func(measure, at string) float64 { return value(t, rows, "depth", "a", measure, at) }
+	near(t, "R²", got("R² of row and column, linear", "input"), want, 1e-5)
+	const share = "attention variance due to position, %"
+	gomlxtest.NearAbs(t, share, []float64{got(share, "layer 1"), got(share, "layer 2")}, []float64{100, 100}, 1e-3)
+}
+
+// Tokens row·a + noise of deviation σ: with |a| = 1 a linear regression has R² var/(var+σ²) of the row and 0 of the
+// column.
+func TestReadout_HasTheR2OfSignalAndNoise(t *testing.T) {
+	g := grid{Rows: 3, Cols: 5, Prefix: 1}
+	const width, images = 7, 3000
+	r := rand.New(rand.NewPCG(3, 0))
+	for _, sigma := range []float64{0, 0.5, 2} {
+		read := newReadout(g, width)
+		for image := range images {
+			var tokens []float32
+			for k := range g.patches() {
+				for j := range width {
+					signal := 40.0 // a mean far from zero
+					if j < 4 {
+						signal += float64(k/g.Cols) / 2
+					}
+					tokens = append(tokens, float32(signal+sigma*r.NormFloat64()))
+				}
+			}
+			read.add(image, tokens)
+		}
+		const rowVariance, colVariance = 2.0 / 3, 2.0
+		want := rowVariance * rowVariance / (rowVariance + sigma*sigma) / (rowVariance + colVariance)
+		near(t, "R²", read.r2(), want, 0.01)
+	}
+	constant := newReadout(g, width)
+	for image := range 4 {
+		constant.add(image, make([]float32, g.patches()*width))
+	}
+	equal(t, "no R² of tokens that are all zero", math.IsNaN(constant.r2()), true)
+}
+
+// Two images, two pairs: head 1 has [1, 3] and [3, 5], between 2·(1+1) of 8; head 2 [2, 2] and [4, 4], between 0 of 4.
+func TestMeanShare_IsOfTheVarianceInEachHead(t *testing.T) {
+	m := newMeanShare(2, 2)
+	m.add([]float32{1, 3, 2, 2})
+	m.add([]float32{3, 5, 4, 4})
+	near(t, "share", m.share(), 4.0/12, 1e-12)
+	constant := newMeanShare(1, 3)
+	constant.add([]float32{0.2, 0.2, 0.2, 0.2, 0.2, 0.2})
+	equal(t, "no share of weights that are all equal", math.IsNaN(constant.share()), true)
 }

@@ -6,9 +6,10 @@ import (
 	"context"
 	"fmt"
 	"image"
-	"log"
 	"os"
 	"path/filepath"
+
+	"github.com/janpfeifer/must"
 
 	"github.com/wepe-go/wepe/analysis/features"
 	"github.com/wepe-go/wepe/finetune"
@@ -18,29 +19,15 @@ import (
 
 // The features of a folder of images, as features.npy.
 func ExampleJob() {
-	dir, err := os.MkdirTemp("", "")
-	if err != nil {
-		log.Fatal(err)
-	}
+	dir := must.M1(os.MkdirTemp("", ""))
 	defer os.RemoveAll(dir)
 	img := datatest.PNG(image.NewGray(image.Rect(0, 0, 37, 29)))
-	if err := os.WriteFile(filepath.Join(dir, "cat.png"), img, 0o644); err != nil {
-		log.Fatal(err)
-	}
-	m, err := finetune.Open(gomlxtest.Backend(), "../../examples/cifar100/demo/vit")
-	if err != nil {
-		log.Fatal(err)
-	}
+	must.M(os.WriteFile(filepath.Join(dir, "cat.png"), img, 0o644))
+	m := must.M1(finetune.Open(gomlxtest.Backend(), "../../examples/cifar100/demo/vit"))
 	defer m.Finalize()
-	list, err := features.Folder(dir)
-	if err != nil {
-		log.Fatal(err)
-	}
-	job := features.Job{Model: m, List: list, Dir: filepath.Join(dir, "out")}
-	if _, err := job.Run(context.Background()); err != nil { // the same call resumes an interrupted one
-		log.Fatal(err)
-	}
-	table, err := features.Read(job.Dir)
-	fmt.Println(len(table.Images), table.Width, err)
-	// Output: 1 96 <nil>
+	job := features.Job{Model: m, List: must.M1(features.Folder(dir)), Dir: filepath.Join(dir, "out")}
+	must.M1(job.Run(context.Background())) // the same call resumes an interrupted one
+	table := must.M1(features.Read(job.Dir))
+	fmt.Println(len(table.Images), table.Width)
+	// Output: 1 96
 }

@@ -20,11 +20,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gomlx/gomlx/support/xslices"
+
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/datatest"
+	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/numpy"
 )
@@ -87,6 +90,9 @@ func refused(t testing.TB, name string, err error) {
 	}
 }
 
+// errorOf is the error of a call alone.
+func errorOf[T any](_ T, err error) error { return err }
+
 func listed(t *testing.T) *List {
 	t.Helper()
 	return gomlxtest.Must(Folder(folder(t)))(t)
@@ -126,11 +132,8 @@ func TestJob_FeaturesOfAFolderEqualEmbed(t *testing.T) {
 		equal(t, "rows and width", [2]int{len(table.Images), table.Width}, [2]int{7, width})
 		for i, p := range table.Images {
 			f := gomlxtest.Must(m.Embed(filepath.Join(dir, p.File)))(t)[0]
-			var want []float64
-			for _, v := range map[string][]float32{"": f.Class, ofMean: f.Mean, ofBoth: slices.Concat(f.Class, f.Mean)}[of] {
-				want = append(want, float64(v))
-			}
-			gomlxtest.NearAbs(t, p.File, table.Vector(i), want, 1e-5)
+			want := map[string][]float32{"": f.Class, ofMean: f.Mean, ofBoth: slices.Concat(f.Class, f.Mean)}[of]
+			gomlxtest.NearAbs(t, p.File, table.Vector(i), fixtures.Float64s(want), 1e-5)
 		}
 		equal(t, "images", fmt.Sprint(table.Images), "[{top.png  } {cat/a.png cat } {cat/c.png cat } "+
 			"{cat/more/d.png cat } {dog/e.png dog } {dog/f.png dog } {dog/z.PNG dog }]")
@@ -157,21 +160,16 @@ func TestJob_StoppedAnywhereEndsWithTheSameBytes(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		stop := errors.New("stopped")
 		begun.Progress = func(int, int) { cancel(stop) }
-		if _, err := begun.Run(ctx); !errors.Is(err, stop) {
-			t.Fatalf("%v, want %v", err, stop)
-		}
-		_, err := Read(begun.Dir)
-		refused(t, "unfinished features", err)
+		equal(t, "stopped", errors.Is(errorOf(begun.Run(ctx)), stop), true)
+		refused(t, "unfinished features", errorOf(Read(begun.Dir)))
 		state := files(t, begun.Dir)[stateFile]
 		lines := strings.SplitAfter(want[rowsFile], "\n")
 		foreign := whole
 		foreign.Dir = datatest.Tree(t, map[string]string{stateFile: state,
 			rowsFile: strings.Replace(lines[0], "top.png", "x", 1)})
-		_, err = foreign.Run(t.Context())
-		refused(t, "a row of an image that is not in the list", err)
+		refused(t, "a row of an image that is not in the list", errorOf(foreign.Run(t.Context())))
 		foreign.Model = demo(t, 2)
-		_, err = foreign.Run(t.Context())
-		refused(t, "an unfinished job with another batch size", err)
+		refused(t, "an unfinished job with another batch size", errorOf(foreign.Run(t.Context())))
 		for _, c := range []struct{ rows, lineBytes, values, valueBytes, first, firstInLines int }{
 			{0, 0, 0, 0, 0, 0}, {0, 5, 0, 0, 0, 0}, {2, 9, 3, 0, 0, 0}, {3, 0, 3, 7, 3, 4}, {5, 20, 5, 3, 6, 4},
 			{4, 1, 6, 100, 3, 4}, {5, 0, 2, 11, 0, 4}, {8, 0, 7, 300, 9, 10}, {8, 0, 8, 0, 10, 10},
@@ -181,17 +179,13 @@ func TestJob_StoppedAnywhereEndsWithTheSameBytes(t *testing.T) {
 			if values := want[valuesFile]; values != "" {
 				left[valuesFile] = values[:min(len(values), 128+4*96*c.values+c.valueBytes)]
 			}
-			again, first := whole, -1
+			again, done := whole, []int(nil)
 			again.Dir = datatest.Tree(t, left)
-			again.Progress = func(done, _ int) {
-				if first < 0 {
-					first = done
-				}
-			}
+			again.Progress = func(n, _ int) { done = append(done, n) }
 			gomlxtest.Must(again.Run(t.Context()))(t)
 			// The first of a batch: other backends may round differently in other batches.
 			where := fmt.Sprintf("stopped at %+v, in lines %t", c, inLines)
-			equal(t, where+": goes on after", first, map[bool]int{false: c.first, true: c.firstInLines}[inLines])
+			equal(t, where+": goes on after", done[0], map[bool]int{false: c.first, true: c.firstInLines}[inLines])
 			equal(t, where+": the same files", maps.Equal(files(t, again.Dir), want), true)
 		}
 	}
@@ -207,8 +201,7 @@ func TestJob_AnotherOriginIsNotResumed(t *testing.T) {
 	gomlxtest.Must(job.Run(t.Context()))(t)
 	want := files(t, job.Dir)
 	unlock := gomlxtest.Must(checkpoints.Lock(job.Dir))(t)
-	_, err := job.Run(t.Context())
-	refused(t, "two processes in one directory", err)
+	refused(t, "two processes in one directory", errorOf(job.Run(t.Context())))
 	gomlxtest.NoError(t, unlock())
 	same := job
 	same.List = pictures() // elsewhere
@@ -224,8 +217,7 @@ func TestJob_AnotherOriginIsNotResumed(t *testing.T) {
 	} {
 		changed := job
 		change(&changed)
-		_, err := changed.Run(t.Context())
-		refused(t, name, err)
+		refused(t, name, errorOf(changed.Run(t.Context())))
 	}
 	equal(t, "the same files", maps.Equal(files(t, job.Dir), want), true)
 	earlier := job // versions without contents
@@ -282,23 +274,18 @@ func TestJob_Refusals(t *testing.T) {
 		"a mean that is NaN":  {Model: broken, List: l, Of: ofMean},
 	} {
 		job.Dir = t.TempDir()
-		_, err := job.Run(t.Context())
-		refused(t, name, err)
-		_, err = Read(job.Dir)
-		refused(t, name+": unfinished features", err)
+		refused(t, name, errorOf(job.Run(t.Context())))
+		refused(t, name+": unfinished features", errorOf(Read(job.Dir)))
 	}
-	_, err := PCA(broken, l, []int{0, 1, 3}, false)
-	refused(t, "patches that are NaN", err)
+	refused(t, "patches that are NaN", errorOf(PCA(broken, l, []int{0, 1, 3}, false)))
 	job := Job{Model: m, List: l, Dir: t.TempDir()}
 	job.Progress = func(done, all int) {
 		if done == all {
 			_ = os.Remove(filepath.Join(job.Dir, rowsFile)) // noticed below
 		}
 	}
-	_, err = job.Run(t.Context())
-	if s := gomlxtest.Must(readState(job.Dir))(t); !errors.Is(err, fs.ErrNotExist) || s.Rows != 0 {
-		t.Errorf("lines that vanish: %v with %d rows in the state", err, s.Rows)
-	}
+	equal(t, "lines that vanish are an error", errors.Is(errorOf(job.Run(t.Context())), fs.ErrNotExist), true)
+	equal(t, "rows in the state", gomlxtest.Must(readState(job.Dir))(t).Rows, 0)
 }
 
 // Each message names the file, or the directory.
@@ -367,24 +354,19 @@ func TestFolder_HasTheSplitsOfItsImages(t *testing.T) {
 		l := tree(names)
 		equal(t, names, fmt.Sprint(l.Images), want)
 		table := Table{Images: l.Images, Width: 1, Values: []float32{3, 5, 7, 2}}
-		if s := gomlxtest.Must(table.split())(t); s.test[0] != 3 || len(s.test) != 1 || s.train[1] != 1 {
-			t.Errorf("train %v, test %v", s.train, s.test)
-		}
+		s := gomlxtest.Must(table.split())(t)
+		equal(t, "test and the second of training", append(s.test, s.train[1]), []int{3, 1})
 	}
 	mixed := datatest.Tree(t, map[string][]byte{"train/cat/1.png": nil, "val/cat/1.png": nil, "unlabelled/1.png": nil})
-	_, err := Folder(mixed)
+	err := errorOf(Folder(mixed))
 	equal(t, fmt.Sprint("splits beside another folder: ", err), errors.Is(err, data.ErrSplits), true)
-	_, err = Folder(t.TempDir())
-	refused(t, "an empty folder", err)
+	refused(t, "an empty folder", errorOf(Folder(t.TempDir())))
 	train, test := shapes(t, 23, 11)
 	s := &List{Name: "shapes"}
 	s.AddSet(trainPart, train)
 	s.AddSet(testPart, test)
 	thin := s.Sample(5)
-	var numbers []string
-	for _, p := range thin.Images {
-		numbers = append(numbers, p.Part+p.File[len(p.File)-2:])
-	}
+	numbers := xslices.Map(thin.Images, func(p Image) string { return p.Part + p.File[len(p.File)-2:] })
 	equal(t, "sample", fmt.Sprint(numbers), "[train00 train04 train09 train13 train18 test00 test02 test04 test06 test08]")
 	img := gomlxtest.Must(thin.read[6]())(t)
 	equal(t, "the first pixel", img.Pixels[:3], slices.Repeat(test.Row(2)[:1], 3))
