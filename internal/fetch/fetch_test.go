@@ -414,9 +414,7 @@ func TestFetchesAtOnceShareOneTransfer(t *testing.T) {
 	}
 	all.Wait()
 	arrives(t, s, f, path, "")
-	if _, err := os.Stat(f.Lock); err != nil {
-		t.Error(err)
-	}
+	gomlxtest.Must(os.Stat(f.Lock))(t)
 }
 
 // The empty blob's name is git's own constant; the other is the output of `printf 'hello\n' | git hash-object --stdin`.
@@ -532,11 +530,7 @@ func TestAfterAnyServerResponseTheFileIsCompleteOrAbsent(t *testing.T) {
 		if err := fetch(20*time.Second, path); err != nil {
 			t.Fatalf("scenario %d, answers %v: then from a sound server: %v", i, plan, err)
 		}
-		for _, left := range []string{path, path + ".lock"} {
-			if err := os.Remove(left); err != nil && !os.IsNotExist(err) {
-				t.Fatal(err)
-			}
-		}
+		gomlxtest.NoError(t, errors.Join(os.RemoveAll(path), os.RemoveAll(path+".lock")))
 	}
 	t.Logf("%d tries", arrived+refused)
 	if arrived == 0 || refused == 0 {

@@ -52,13 +52,10 @@ func indices(all [][]Neighbour) [][]int {
 func TestNearestAndTheirVotesAreThoseOfScikitLearn(t *testing.T) {
 	s := readScikit(t)
 	width := len(s.Points[0])
-	found := Nearest(narrow(s.Queries), narrow(s.Points), width, s.K)
-	if got := indices(found); fmt.Sprint(got) != fmt.Sprint(s.Index) {
-		t.Errorf("nearest %v, want %v", got, s.Index)
-	}
-	others := Nearest(nil, narrow(s.Points), width, s.K)
-	if got := indices(others); fmt.Sprint(got) != fmt.Sprint(s.Others) {
-		t.Errorf("nearest others %v, want %v", got, s.Others)
+	found, others := Nearest(narrow(s.Queries), narrow(s.Points), width, s.K), Nearest(nil, narrow(s.Points), width, s.K)
+	got, want := fmt.Sprint(indices(found), indices(others)), fmt.Sprint(s.Index, s.Others)
+	if got != want {
+		t.Errorf("nearest and nearest others %s, want %s", got, want)
 	}
 	votes := Votes(found, s.Labels, s.Classes, s.Temperature)
 	for i, near := range found {
@@ -127,9 +124,8 @@ func TestLogisticRegressionIsThatOfScikitLearn(t *testing.T) {
 	for _, want := range s.Fits {
 		for _, start := range []*LogisticFit{nil, from} { // both starts converge to the same minimum
 			fit := gomlxtest.Must(LogisticRegression(points, s.Labels, s.Classes, want.L2, 1e-9, start))(t)
-			if limit := max(1e-9, math.Sqrt(2*(curvature+want.L2)*n*0x1p-53*fit.Loss)); fit.Gradient > limit {
-				t.Errorf("L2 %g: a gradient of %g, want at most %g", want.L2, fit.Gradient, limit)
-			}
+			limit := max(1e-9, math.Sqrt(2*(curvature+want.L2)*n*0x1p-53*fit.Loss))
+			gomlxtest.NearAbs(t, fmt.Sprintf("gradient, L2 %g", want.L2), []float64{fit.Gradient}, []float64{0}, limit)
 			gomlxtest.NearAbs(t, "weights", fit.Weights, slices.Concat(want.Weights...), 1e-6)
 			mean := floats.Sum(want.Biases) / float64(s.Classes) // on which the loss does not depend
 			floats.AddConst(-mean, want.Biases)

@@ -22,15 +22,18 @@ func TestHostileCharactersBecomeEscapes(t *testing.T) {
 		"a\u202egpj.exe": `a\u202egpj.exe`, "\u2066x\u2069": `\u2066x\u2069`, "\u2028": `\u2028`, "\ufeff": `\ufeff`,
 		"\ufffd": "\ufffd",
 	} {
-		if got := Name(s); got != want {
-			t.Errorf("%q: %q, want %q", s, got, want)
-		}
-		if got := Line(s); got != want {
-			t.Errorf("a line of %q: %q, want %q", s, got, want)
+		if name, line := Name(s), Line(s); name != want || line != want {
+			t.Errorf("%q: %q, as a line %q, want %q", s, name, line, want)
 		}
 	}
-	if got := Text("a\tb\x1b\n\u202ec\n"); got != `a\tb\x1b`+"\n"+`\u202ec`+"\n" {
-		t.Errorf("a text: %q", got)
+	arguments := Args([]any{"\n", errors.New("\x1b"), 7, .5, []int{1}}) // those that print as texts are lines
+	for got, want := range map[string]string{
+		Text("a\tb\x1b\n\u202ec\n"):                   `a\tb\x1b` + "\n" + `\u202ec` + "\n",
+		fmt.Sprintf("%s %v %d %.1f %v", arguments...): `\n \x1b 7 0.5 [1]`,
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 
@@ -44,13 +47,6 @@ func TestLongNamesAndLinesAreCut(t *testing.T) {
 	}
 	if s := strings.Repeat("b", 200); Name(s) != s {
 		t.Error("a name of 200 bytes is cut")
-	}
-}
-
-func TestArgumentsThatPrintAsTextsAreLines(t *testing.T) {
-	got := fmt.Sprintf("%s %v %d %.1f %v", Args([]any{"\n", errors.New("\x1b"), 7, .5, []int{1}})...)
-	if want := `\n \x1b 7 0.5 [1]`; got != want {
-		t.Errorf("%q, want %q", got, want)
 	}
 }
 

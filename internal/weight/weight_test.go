@@ -30,9 +30,7 @@ func TestFirstValuesArePureFunctionsOfSeedAndPath(t *testing.T) {
 		return gomlxtest.Values(t, v.MustValue())
 	}
 	want := draw(5, "/a/b", "weights")
-	if !slices.Equal(draw(5, "/a/b", "weights"), want) {
-		t.Error("drawn again, the values differ")
-	}
+	gomlxtest.NearAbs(t, "drawn again", draw(5, "/a/b", "weights"), want, 0)
 	for _, other := range [][]float64{draw(6, "/a/b", "weights"), draw(5, "/a", "weights"), draw(5, "/a/b", "gain")} {
 		if slices.Equal(other, want) {
 			t.Error("another seed or path has the same values")
@@ -52,9 +50,7 @@ func TestFloat32_Fills(t *testing.T) {
 	}
 	want := []float64{2, 3, 5, 7, 11, 13}
 	list := Float32(scope, "list", AtOnce(func(*rand.Rand) []float64 { return want }), 2, 3)
-	if got := gomlxtest.Values(t, list.MustValue()); !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
+	gomlxtest.NearAbs(t, "list", gomlxtest.Values(t, list.MustValue()), want, 0)
 }
 
 // Averages of matrices get no adapters, nor do convolutions, as those of DHVT, the pooling and the head.
