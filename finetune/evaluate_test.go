@@ -20,8 +20,8 @@ import (
 	"github.com/wepe-go/wepe/backend"
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
+	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
-	"github.com/wepe-go/wepe/internal/numeric"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -65,9 +65,8 @@ func TestExamination_ConfusionMistakesAndMeans(t *testing.T) {
 
 func nearLogits(t *testing.T, what string, got, want [][]float32) {
 	t.Helper()
-	if d, scale := numeric.Difference(slices.Concat(got...), slices.Concat(want...)); d > 1e-5*scale {
-		t.Errorf("%s: logits differ by %g of %g", what, d, scale)
-	}
+	wide := func(logits [][]float32) []float64 { return fixtures.Float64s(slices.Concat(logits...)) }
+	gomlxtest.Near(t, what+": logits", wide(got), wide(want), 1e-5)
 }
 
 // The mean score of an image and its equal mirror image is the image's, and of others the mean of both.

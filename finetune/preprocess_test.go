@@ -409,9 +409,8 @@ func TestPredict_ManyFilesAsEachByItself(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || len(got) != 3 {
-			t.Fatalf("%s: %v, alone %v, %v", files[i], got, want, err)
-		}
+		gomlxtest.NoError(t, err)
+		equal(t, files[i], len(got), 3)
 		for k := range want {
 			equal(t, files[i], got[k].Name, want[k].Name)
 			near(t, files[i], got[k].Probability, want[k].Probability, 1e-6)

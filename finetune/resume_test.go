@@ -108,7 +108,7 @@ func TestRecipe_OfARowOfAnEarlierVersion(t *testing.T) {
 	now.Model.Position = was.Model.Position
 	gomlxtest.NoError(t, now.Diff(rows.Results[0].Settings))
 	now.LabelSmoothing = 0.2
-	equal(t, "other label smoothing", otherRun(now.Diff(rows.Results[0].Settings)), "label_smoothing")
+	equal(t, "other label smoothing", otherRun(now.Diff(rows.Results[0].Settings)).Field, "label_smoothing")
 }
 
 func TestRun_RefusesTheDirectoryOfAnother(t *testing.T) {
@@ -123,11 +123,8 @@ func TestRun_RefusesTheDirectoryOfAnother(t *testing.T) {
 	} {
 		other := run
 		change(&other)
-		err := other.fails(t)
-		equal(t, fmt.Sprint(err), otherRun(err), field)
-		if differ := new(engine.OtherRunError); errors.As(err, &differ) && !strings.HasPrefix(differ.Dir, run.Dir) {
-			t.Errorf("%s: of the directory %s", field, differ.Dir)
-		}
+		differs := otherRun(other.fails(t))
+		equal(t, differs.Error(), []any{differs.Field, strings.HasPrefix(differs.Dir, run.Dir)}, []any{field, true})
 	}
 	done(t, run) // the same run goes on
 }

@@ -279,12 +279,12 @@ func (run Run) fails(t *testing.T) error {
 	return err
 }
 
-// otherRun is the field in which a refused run differs from that of its directory.
-func otherRun(err error) string {
-	if differ := (*engine.OtherRunError)(nil); errors.As(err, &differ) {
-		return differ.Field
+// otherRun is how a refused run differs from that of its directory.
+func otherRun(err error) (differs engine.OtherRunError) {
+	if e := (*engine.OtherRunError)(nil); errors.As(err, &e) {
+		differs = *e
 	}
-	return ""
+	return differs
 }
 
 // refused requires a one-line error with the given words.

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -258,11 +257,8 @@ func TestResume_NeedsNoSourceAndRefusesAnother(t *testing.T) {
 	other.From, _ = pretrained(t, "learning_rate=0.02")
 	scratch.From, scratch.Recipe.Model = "", tiny().Model
 	for _, another := range []Run{other, scratch} {
-		err := another.fails(t)
-		var differ *engine.OtherRunError
-		if !errors.As(err, &differ) || differ.Field != "from" || (differ.Is == engine.Scratch) != (another.From == "") {
-			t.Errorf("another source: %v", err)
-		}
+		differs := otherRun(another.fails(t))
+		equal(t, "another source", []any{differs.Field, differs.Is == engine.Scratch}, []any{"from", another.From == ""})
 	}
 	gomlxtest.NoError(t, os.RemoveAll(from))
 	run.From, run.Extend = other.From, true // as if trained on since
@@ -452,7 +448,7 @@ func TestDHVT_RefusesWhatIsOfAViT(t *testing.T) {
 	start.From, start.Dir, start.Recipe.Architecture = run.Dir, "", ""
 	refused(t, "a run that starts from it", start.fails(t), "no ViT but a dhvt")
 	run.Recipe.Architecture = ""
-	equal(t, "another architecture", otherRun(run.fails(t)), "architecture")
+	equal(t, "another architecture", otherRun(run.fails(t)).Field, "architecture")
 	last := filepath.Join(run.Dir, checkpoints.LastDir)
 	info := gomlxtest.Must(checkpoints.Inspect(last, checkpoints.ImportOptions{}))(t)
 	equal(t, "Inspect refuses it, and its width", []any{info.Refused != "", info.Config.Width}, []any{true, 12})
