@@ -262,9 +262,7 @@ func (r attentionFixture) separation(t *testing.T) {
 			}
 		}
 		patches := strongestPatches(row, r.Config.TopK)
-		for _, p := range patches {
-			strongest = append(strongest, float64(p))
-		}
+		strongest = append(strongest, xslices.Map(patches, func(p int) float64 { return float64(p) })...)
 		separation = append(separation, g.separation(patches))
 	}
 	gomlxtest.NearAbs(t, "strongest", strongest, r.tensors["separation.top_patches"].Data, 0)
@@ -442,10 +440,7 @@ func testReleasedScripts(t *testing.T) {
 	}
 	attention := tensors["rollout.attention"]
 	size := attention.Shape[1] * attention.Shape[2]
-	var layers [][]float32
-	for l := range attention.Shape[0] {
-		layers = append(layers, attention.Float32()[l*size:(l+1)*size])
-	}
+	layers := slices.Collect(slices.Chunk(attention.Float32(), size))
 	from := make([]float64, attention.Shape[1])
 	from[0] = 1
 	row := rolloutRow(layers, 1, from)

@@ -88,18 +88,11 @@ func TestTheBestThatOpensIsTaken(t *testing.T) {
 		m := newMachine(c.opens...)
 		m.machine.plugins = named(c.plugins...)
 		m.onnxLibrary = func() string { return c.library }
-		b, err := m.choose()
-		if err != nil || b == nil {
-			t.Errorf("%s: %v", c.name, err)
-			continue
-		}
+		b := gomlxtest.Must(m.choose())(t)
 		printed := m.printed.String() // one line for each attempt
-		if got := m.tried[len(m.tried)-1]; got != c.want || !strings.Contains(printed, c.want) ||
-			strings.Count(printed, "\n") != len(m.tried) {
-			t.Errorf("%s: %s, printed %q, want %s", c.name, got, printed, c.want)
-		}
-		if strings.HasPrefix(c.want, "xla") && m.devices != 1 {
-			t.Errorf("%s: %d devices, want 1", c.name, m.devices)
+		if got := m.tried[len(m.tried)-1]; b == nil || got != c.want || !strings.Contains(printed, c.want) ||
+			strings.Count(printed, "\n") != len(m.tried) || strings.HasPrefix(c.want, "xla") && m.devices != 1 {
+			t.Errorf("%s: %s of %d devices, printed %q, want %s", c.name, got, m.devices, printed, c.want)
 		}
 	}
 }

@@ -110,11 +110,9 @@ func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	for _, name := range []string{valuesFile, rowsFile, stateFile} {
-		content, err := os.ReadFile(filepath.Join(dir, name))
-		if err == nil {
+		if content, err := os.ReadFile(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
+			gomlxtest.NoError(t, err)
 			out[name] = string(content)
-		} else if !errors.Is(err, os.ErrNotExist) {
-			t.Fatal(err)
 		}
 	}
 	return out

@@ -126,9 +126,8 @@ func hurried(t *testing.T) *Client {
 func arrives(t *testing.T, s *server, f File, path string, want ...string) {
 	t.Helper()
 	gomlxtest.NoError(t, hurried(t).Fetch(t.Context(), f, path, nil))
-	got, err := os.ReadFile(path)
-	if err != nil || !bytes.Equal(got, s.content) {
-		t.Errorf("%d bytes arrived (%v), want the server's %d", len(got), err, len(s.content))
+	if got := gomlxtest.Must(os.ReadFile(path))(t); !bytes.Equal(got, s.content) {
+		t.Errorf("%d bytes arrived, want the server's %d", len(got), len(s.content))
 	}
 	if left, _ := filepath.Glob(path + ".incomplete*"); len(left) > 0 {
 		t.Errorf("%v is left behind", left)
