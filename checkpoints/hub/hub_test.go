@@ -17,6 +17,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -28,7 +29,26 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
-// tree lists the files and links below a directory, links with their targets.
+// equal fails the test unless two values are deeply equal.
+func equal[T any](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// errorOf is the error of a call alone.
+func errorOf[T any](_ T, err error) error { return err }
+
+// refused requires an error of one line with a text.
+func refused(t *testing.T, what string, err error, want string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("%s: error %v, want one line that says %q", what, err, want)
+	}
+}
+
+// tree lists the files and links below a directory in order, links with their targets.
 func tree(t *testing.T, dir string) (found []string) {
 	t.Helper()
 	gomlxtest.NoError(t, fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
@@ -41,6 +61,7 @@ func tree(t *testing.T, dir string) (found []string) {
 		found = append(found, name)
 		return nil
 	}))
+	slices.Sort(found)
 	return found
 }
 
@@ -53,9 +74,7 @@ func TestDownload_SharedLayout(t *testing.T) {
 	s := gomlxtest.Must(Download(t.Context(), "hf://owner/vit", func(file string, done, total int64) {
 		last[file] = [2]int64{done, total}
 	}))(t)
-	if s.Dir != filepath.Join(modelDir(), "snapshots", oldCommit) || s.Commit != oldCommit || s.Unreached != nil {
-		t.Errorf("snapshot %+v", s)
-	}
+	equal(t, "snapshot", *s, Snapshot{Dir: filepath.Join(modelDir(), "snapshots", oldCommit), Commit: oldCommit})
 	config, weights := hashOf(configFile, h.files[configFile]), hashOf(weightsFile, h.files[weightsFile])
 	want := []string{
 		".locks/models--owner--vit/" + config + ".lock",
@@ -68,43 +87,26 @@ func TestDownload_SharedLayout(t *testing.T) {
 		"models--owner--vit/snapshots/" + oldCommit + "/config.json -> ../../blobs/" + config,
 		"models--owner--vit/snapshots/" + oldCommit + "/model.safetensors -> ../../blobs/" + weights,
 	}
-	got := tree(t, filepath.Join(os.Getenv("HF_HOME"), "hub"))
 	slices.Sort(want)
-	slices.Sort(got)
-	if !slices.Equal(got, want) {
-		t.Errorf("the cache holds\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
+	equal(t, "the cache", tree(t, filepath.Join(os.Getenv("HF_HOME"), "hub")), want)
+	h.holds(t, s, configFile, weightsFile)
 	for _, name := range []string{configFile, weightsFile} {
 		size := int64(len(h.files[name]))
-		if raw, err := os.ReadFile(filepath.Join(s.Dir, name)); err != nil || !bytes.Equal(raw, h.files[name]) {
-			t.Errorf("%s: %d bytes, error %v", name, len(raw), err)
-		}
-		if last[name] != [2]int64{size, size} {
-			t.Errorf("progress ended at %v, want %d of %s", last[name], size, name)
-		}
+		equal(t, "the last progress of "+name, last[name], [2]int64{size, size})
 	}
-	if raw, _ := os.ReadFile(filepath.Join(modelDir(), "refs", "main")); string(raw) != oldCommit {
-		t.Errorf("refs/main is %q: other tools read it untrimmed", raw)
-	}
-	if want := map[string]string{"hub": "Bearer hf_1", "store": ""}; !maps.Equal(h.tokens, want) {
-		t.Errorf("tokens %q, want %q", h.tokens, want)
-	}
+	equal(t, "refs/main, which other tools read untrimmed", branch(t, "main"), oldCommit)
+	equal(t, "tokens", h.tokens, map[string]string{"hub": "Bearer hf_1", "store": ""})
 }
 
 func TestDownload_CachedFiles(t *testing.T) {
 	h := newFakeHub(t)
 	h.files[preprocessorFile] = []byte{} // an empty file is a file, too
 	get(t, "owner/vit")
-	for _, c := range []struct {
-		revision string
-		requests []string
-	}{{"v1.0", []string{"GET /api/models/owner/vit/revision/v1.0"}}, {oldCommit, nil}} {
+	for revision, want := range map[string][]string{"v1.0": {"GET /api/models/owner/vit/revision/v1.0"}, oldCommit: nil} {
 		h.seen()
-		s := get(t, "owner/vit@"+c.revision)
+		equal(t, revision, get(t, "owner/vit@"+revision).Commit, oldCommit)
 		requests, ranges := h.seen()
-		if s.Commit != oldCommit || !slices.Equal(requests, c.requests) || len(ranges) > 0 {
-			t.Errorf("%s: %+v after the requests %q and %q, want %q", c.revision, s, requests, ranges, c.requests)
-		}
+		equal(t, revision+": requests and ranges", [][]string{requests, ranges}, [][]string{want, nil})
 	}
 }
 
@@ -112,10 +114,9 @@ func TestDownload_CachedFiles(t *testing.T) {
 func TestDownload_Resumes(t *testing.T) {
 	h := newFakeHub(t)
 	put(t, h.blob(weightsFile)+".incomplete", h.files[weightsFile][:100_003])
-	h.holds(t, get(t, "owner/vit"))
-	if _, ranges := h.seen(); !slices.Equal(ranges, []string{"bytes=100003-"}) {
-		t.Errorf("ranges %q", ranges)
-	}
+	h.holds(t, get(t, "owner/vit"), weightsFile)
+	_, ranges := h.seen()
+	equal(t, "ranges", ranges, []string{"bytes=100003-"})
 }
 
 func TestDownload_Shards(t *testing.T) {
@@ -127,20 +128,13 @@ func TestDownload_Shards(t *testing.T) {
 	for _, without := range []string{"0", "1"} {
 		t.Setenv("HF_HUB_OFFLINE", without)
 		s := gomlxtest.Must(Download(t.Context(), "owner/vit@refs/pr/7", nil))(t)
-		names, err := fs.Glob(os.DirFS(s.Dir), "*")
-		want := []string{configFile, "m-1.safetensors", "m-2.safetensors", indexFile, preprocessorFile}
-		if err != nil || s.Commit != newCommit || !slices.Equal(names, want) {
-			t.Errorf("commit %s holds %q (%v), want %q", s.Commit, names, err, want)
-		}
+		equal(t, "the commit of a pull request", s.Commit, newCommit)
+		equal(t, "its files", gomlxtest.Must(fs.Glob(os.DirFS(s.Dir), "*"))(t),
+			[]string{configFile, "m-1.safetensors", "m-2.safetensors", indexFile, preprocessorFile})
 	}
-	if raw, err := os.ReadFile(filepath.Join(modelDir(), "refs", "refs", "pr", "7")); string(raw) != newCommit {
-		t.Errorf("refs/refs/pr/7 is %q, error %v", raw, err)
-	}
+	equal(t, "refs/refs/pr/7", branch(t, "refs/pr/7"), newCommit)
 	gomlxtest.NoError(t, os.Remove(filepath.Join(modelDir(), "snapshots", newCommit, "m-1.safetensors")))
-	_, err := offline(t, "owner/vit@refs/pr/7")
-	if err == nil || !strings.Contains(err.Error(), "m-1.safetensors") {
-		t.Errorf("a missing shard, offline: error %v", err)
-	}
+	refused(t, "a missing shard, offline", errorOf(offline(t, "owner/vit@refs/pr/7")), "m-1.safetensors")
 }
 
 // leaveAsPythonDoes writes a snapshot as huggingface_hub leaves it, with links or, where there are none, files.
@@ -172,11 +166,10 @@ func TestDownload_CacheOfOtherTools(t *testing.T) {
 			if err := os.Symlink(own, filepath.Join(modelDir(), "snapshots", oldCommit, preprocessorFile)); err != nil {
 				t.Skip(err)
 			}
-			s, err := offline(t, "owner/vit")
-			if requests, _ := h.seen(); err != nil || s.Commit != oldCommit || len(requests) > 0 {
-				t.Fatalf("offline: %d requests, error %v", len(requests), err)
-			}
-			h.holds(t, s)
+			s := gomlxtest.Must(offline(t, "owner/vit"))(t)
+			requests, _ := h.seen()
+			equal(t, "offline", append(requests, s.Commit), []string{oldCommit})
+			h.holds(t, s, weightsFile)
 			get(t, "owner/vit")
 			if requests, ranges := h.seen(); len(requests) != 1 || len(ranges) > 0 {
 				t.Errorf("what is there is fetched again: %q, %q", requests, ranges)
@@ -190,17 +183,13 @@ func TestDownload_CacheWithoutThePreprocessor(t *testing.T) {
 	h := newFakeHub(t)
 	delete(h.files, preprocessorFile)
 	leaveAsPythonDoes(t, h, true, configFile, weightsFile)
-	if _, err := offline(t, "owner/vit"); err == nil || !strings.Contains(err.Error(), preprocessorFile) {
-		t.Errorf("error %v", err)
-	}
+	refused(t, "unknown", errorOf(offline(t, "owner/vit")), preprocessorFile)
 	put(t, filepath.Join(modelDir(), ".no_exist", oldCommit, preprocessorFile), nil)
-	if _, err := offline(t, "owner/vit"); err != nil {
-		t.Errorf("known to have none: %v", err)
-	}
-	h = newFakeHub(t) // the file that is read before it is not there
+	gomlxtest.NoError(t, errorOf(offline(t, "owner/vit"))) // known to have none
+	h = newFakeHub(t)                                      // the file that is read before it is not there
 	h.files[processorFile] = []byte(`{"image_processor": {}}`)
 	leaveAsPythonDoes(t, h, false, configFile, preprocessorFile, weightsFile)
-	h.holds(t, get(t, "owner/vit@"+oldCommit))
+	h.holds(t, get(t, "owner/vit@"+oldCommit), weightsFile)
 }
 
 // Python may have downloaded the variant fp16 alone, of a model that has other weights.
@@ -208,17 +197,13 @@ func TestDownload_HalfPrecisionInTheCache(t *testing.T) {
 	h := newFakeHub(t)
 	h.files[halfFile] = []byte("half")
 	leaveAsPythonDoes(t, h, false, configFile, preprocessorFile, halfFile)
-	if _, err := offline(t, "owner/vit"); err == nil || !strings.Contains(err.Error(), "does not say whether the model") {
-		t.Errorf("weights unknown: %v", err)
-	}
-	h.holds(t, get(t, "owner/vit@"+oldCommit))
+	refused(t, "weights unknown", errorOf(offline(t, "owner/vit")), "does not say whether the model")
+	h.holds(t, get(t, "owner/vit@"+oldCommit), weightsFile)
 	h = newFakeHub(t)
 	h.files[halfFile] = []byte("half")
 	delete(h.files, weightsFile)
 	get(t, "owner/vit")
-	if s, err := offline(t, "owner/vit"); err != nil || !exists(filepath.Join(s.Dir, halfFile)) {
-		t.Errorf("a model of half precision: %v", err)
-	}
+	h.holds(t, gomlxtest.Must(offline(t, "owner/vit"))(t), halfFile)
 }
 
 func TestDownload_DamagedBlob(t *testing.T) {
@@ -228,14 +213,9 @@ func TestDownload_DamagedBlob(t *testing.T) {
 		damaged := bytes.Clone(h.files[weightsFile]) // of the right size, the only property that other tools check
 		damaged[77] ^= 1
 		put(t, h.blob(weightsFile), damaged)
-		_, err := offline(t, "owner/vit@"+revision)
-		if err == nil || !strings.Contains(err.Error(), "sha256") {
-			t.Errorf("%s offline: error %v", revision, err)
-		}
-		h.holds(t, get(t, "owner/vit@"+revision))
-		if exists(filepath.Join(modelDir(), "refs", oldCommit)) {
-			t.Error("a commit has become a branch")
-		}
+		refused(t, revision+" offline", errorOf(offline(t, "owner/vit@"+revision)), "sha256")
+		h.holds(t, get(t, "owner/vit@"+revision), weightsFile)
+		equal(t, "a commit has become a branch", exists(filepath.Join(modelDir(), "refs", oldCommit)), false)
 	}
 }
 
@@ -256,13 +236,13 @@ func TestDownload_WithoutAHub(t *testing.T) {
 			get(t, "owner/vit")
 			c.change(h)
 			s, err := Download(t.Context(), "owner/vit", nil)
-			switch {
-			case c.want == "" && err == nil:
-				t.Errorf("the cache answered: %+v", s)
-			case c.want != "" && (err != nil || s.Commit != oldCommit || s.Unreached == nil ||
-				!strings.Contains(s.Unreached.Error(), c.want)):
-				t.Errorf("snapshot %+v, error %v, want one that says %q", s, err, c.want)
+			if c.want == "" {
+				refused(t, "the cache", err, "")
+				return
 			}
+			gomlxtest.NoError(t, err)
+			equal(t, "commit", s.Commit, oldCommit)
+			refused(t, "the hub", s.Unreached, c.want)
 		})
 	}
 }
@@ -275,15 +255,11 @@ func TestDownload_IncompleteCommit(t *testing.T) {
 	old := h.files[weightsFile]
 	h.files[weightsFile] = []byte("new weights")
 	h.store.Config.Handler = http.NotFoundHandler()
-	if _, err := Download(t.Context(), "owner/vit", nil); err == nil {
-		t.Fatal("no error without a store")
-	}
-	s, err := offline(t, "owner/vit")
-	if err != nil || s.Commit != oldCommit {
-		t.Fatalf("snapshot %+v, error %v", s, err)
-	}
+	refused(t, "without a store", errorOf(Download(t.Context(), "owner/vit", nil)), "")
+	s := gomlxtest.Must(offline(t, "owner/vit"))(t)
+	equal(t, "commit", s.Commit, oldCommit)
 	h.files[weightsFile] = old
-	h.holds(t, s)
+	h.holds(t, s, weightsFile)
 }
 
 func TestDownload_RenamedModel(t *testing.T) {
@@ -296,17 +272,14 @@ func TestDownload_RenamedModel(t *testing.T) {
 		w.WriteHeader(http.StatusTemporaryRedirect)
 		return true
 	}
-	if s := get(t, "former/name"); s.Commit != oldCommit {
-		t.Errorf("snapshot %+v", s)
-	}
+	equal(t, "commit", get(t, "former/name").Commit, oldCommit)
 	h.seen()
 	h.answer = func(w http.ResponseWriter, r *http.Request) bool { // a new name each time
 		fmt.Fprintf(w, `{"id": "name/%d", "sha": %q}`, len(h.requests), oldCommit)
 		return len(h.requests) < 9
 	}
-	if _, err := Download(t.Context(), "former/name", nil); err == nil || len(h.requests) != 2 {
-		t.Errorf("%v after %d requests, want two", err, len(h.requests))
-	}
+	refused(t, "a new name each time", errorOf(Download(t.Context(), "former/name", nil)), "")
+	equal(t, "requests", len(h.requests), 2)
 }
 
 func TestDownload_Refusals(t *testing.T) {
@@ -368,21 +341,16 @@ func TestDownload_Refusals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newFakeHub(t)
 			c.change(h)
-			_, err := Download(t.Context(), c.address, nil)
-			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("error %v, want one line that says %q", err, c.want)
-			}
+			refused(t, "a download", errorOf(Download(t.Context(), c.address, nil)), c.want)
 			for _, file := range tree(t, os.Getenv("HF_HOME")) {
 				if strings.Contains(file, "/refs/") || strings.Contains(file, "evil") {
 					t.Errorf("%s is there after a failure", file)
 				}
 			}
 			h.seen()
-			_, err = offline(t, c.address)
-			if requests, _ := h.seen(); err == nil || !strings.Contains(err.Error(), "incomplete in the cache") ||
-				len(requests) > 0 {
-				t.Errorf("offline after a failure: %v, requests %q", err, requests)
-			}
+			refused(t, "offline after a failure", errorOf(offline(t, c.address)), "incomplete in the cache")
+			requests, _ := h.seen()
+			equal(t, "requests", requests, nil)
 		})
 	}
 }
@@ -392,9 +360,7 @@ func TestDownload_SumIsBounded(t *testing.T) {
 	sum := int64(len(h.files[configFile]) + len(h.files[preprocessorFile]) + len(h.files[weightsFile]))
 	defer func(before int64) { maxBytes = before }(maxBytes)
 	maxBytes = sum - 1
-	if _, err := Download(t.Context(), "owner/vit", nil); err == nil {
-		t.Error("one byte too many is fetched")
-	}
+	refused(t, "one byte too many", errorOf(Download(t.Context(), "owner/vit", nil)), "")
 	maxBytes = sum
 	get(t, "owner/vit")
 }
@@ -439,19 +405,13 @@ func TestParseModel(t *testing.T) {
 		"hf://a/b@" + oldCommit:                {"a/b", oldCommit},
 		"hf://_a/b@feature/some-thing_2+build": {"_a/b", "feature/some-thing_2+build"},
 	} {
-		if got, err := parseModel(address); err != nil || got != want {
-			t.Errorf("%s is %v (%v), want %v", address, got, err, want)
-		}
+		equal(t, address, gomlxtest.Must(parseModel(address))(t), want)
 	}
 	for _, address := range []string{"", "hf://", "@main", "a/b/c", "../b", "a/..", "/a", "a/", "a--b/c", "a/b--c",
-		"a-/b", "a/b.",
-		"a b/c", "a/b@", "a/b@..", "a/b@../main", "a/b@x/../../y", "a/b@/etc", "a/b@x/", "a/b@x//y", "a/b@x/.git",
-		"a/b@x\x00", `a/b@x\y`, "a/b@-x", "a/b?x", "https://huggingface.co/a/b", "a/b@" + strings.Repeat("x", 300)} {
-		if got, err := parseModel(address); err == nil {
-			t.Errorf("%q is taken for %v", address, got)
-		} else if strings.Contains(err.Error(), "\n") {
-			t.Errorf("%q: several lines", address)
-		}
+		"a-/b", "a/b.", "a b/c", "a/b@", "a/b@..", "a/b@../main", "a/b@x/../../y", "a/b@/etc", "a/b@x/", "a/b@x//y",
+		"a/b@x/.git", "a/b@x\x00", `a/b@x\y`, "a/b@-x", "a/b?x", "https://huggingface.co/a/b",
+		"a/b@" + strings.Repeat("x", 300)} {
+		refused(t, address, errorOf(parseModel(address)), "")
 	}
 }
 
@@ -490,10 +450,10 @@ func TestEnvironment(t *testing.T) {
 					t.Setenv(name, value)
 				}
 			}
-			s, err := environment()
+			s := gomlxtest.Must(environment())(t)
 			got := []string{"endpoint:" + s.endpoint, "cache:" + s.cache, "token:" + s.token, fmt.Sprint("offline:", s.offline)}
-			if err != nil || !slices.Contains(got, c.want) {
-				t.Errorf("%q (%v), want %q", got, err, c.want)
+			if !slices.Contains(got, c.want) {
+				t.Errorf("%q, want %q", got, c.want)
 			}
 		})
 	}
@@ -523,9 +483,7 @@ func FuzzParseModel(f *testing.F) {
 			t.Errorf("%q: refs %s in %s, locks in %s", address, c.ref(m.revision), c.dir, c.locks)
 		}
 		id := strings.ReplaceAll(strings.TrimPrefix(filepath.Base(c.dir), "models--"), "--", "/")
-		if again, err := parseModel(id + "@" + m.revision); err != nil || again != m {
-			t.Errorf("%q is %v; its directory says %v (%v)", address, m, again, err)
-		}
+		equal(t, address, gomlxtest.Must(parseModel(id+"@"+m.revision))(t), m)
 	})
 }
 
@@ -623,15 +581,13 @@ func (h *fakeHub) serve(w http.ResponseWriter, r *http.Request) {
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(h.files[name]))
 		return
 	}
-	w.Header().Set("X-Error-Code", "RepoNotFound")
-	w.WriteHeader(http.StatusUnauthorized) // the hub's response for missing models, too
+	fail(w, http.StatusUnauthorized, "RepoNotFound") // the hub's response for missing models, too
 }
 
 func (h *fakeHub) serveListing(w http.ResponseWriter, revision string, blobs bool) {
 	commit, ok := h.revisions[revision]
 	if !ok {
-		w.Header().Set("X-Error-Code", "RevisionNotFound")
-		w.WriteHeader(http.StatusNotFound)
+		fail(w, http.StatusNotFound, "RevisionNotFound")
 		return
 	}
 	var siblings []map[string]any
@@ -656,8 +612,7 @@ func (h *fakeHub) serveListing(w http.ResponseWriter, revision string, blobs boo
 
 func (h *fakeHub) serveRedirect(w http.ResponseWriter, name string) {
 	if h.files[name] == nil {
-		w.Header().Set("X-Error-Code", "EntryNotFound")
-		w.WriteHeader(http.StatusNotFound)
+		fail(w, http.StatusNotFound, "EntryNotFound")
 		return
 	}
 	to := "/api/resolve-cache/" + name
@@ -716,13 +671,19 @@ func (h *fakeHub) blob(name string) string {
 	return filepath.Join(modelDir(), "blobs", hashOf(name, h.files[name]))
 }
 
-// holds checks the weights of a snapshot against the hub's.
-func (h *fakeHub) holds(t *testing.T, s *Snapshot) {
+// holds checks files of a snapshot against the hub's.
+func (h *fakeHub) holds(t *testing.T, s *Snapshot, names ...string) {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(s.Dir, weightsFile))
-	if err != nil || !bytes.Equal(raw, h.files[weightsFile]) {
-		t.Errorf("%d bytes of weights other than the hub's, error %v", len(raw), err)
+	for _, name := range names {
+		if raw := gomlxtest.Must(os.ReadFile(filepath.Join(s.Dir, name)))(t); !bytes.Equal(raw, h.files[name]) {
+			t.Errorf("%s: %d bytes other than the hub's", name, len(raw))
+		}
 	}
+}
+
+// branch is the commit of a branch in the cache.
+func branch(t *testing.T, name string) string {
+	return string(gomlxtest.Must(os.ReadFile(filepath.Join(modelDir(), "refs", filepath.FromSlash(name))))(t))
 }
 
 // status makes the hub answer every request with a status.
@@ -730,27 +691,28 @@ func status(code int, kind string) func(*fakeHub) { return statusAt("", code, ki
 
 // statusAt makes the hub answer requests of paths that contain a part with a status.
 func statusAt(part string, code int, kind string) func(*fakeHub) {
-	return func(h *fakeHub) {
-		h.answer = func(w http.ResponseWriter, r *http.Request) bool {
-			if !strings.Contains(r.URL.Path, part) {
-				return false
-			}
-			w.Header().Set("X-Error-Code", kind)
-			w.WriteHeader(code)
-			return true
-		}
-	}
+	return answering(part, func(w http.ResponseWriter) { fail(w, code, kind) })
+}
+
+// fail answers with a status and the hub's name of the error.
+func fail(w http.ResponseWriter, code int, kind string) {
+	w.Header().Set("X-Error-Code", kind)
+	w.WriteHeader(code)
 }
 
 // listing makes the hub answer every request for a listing.
 func listing(raw string) func(*fakeHub) {
+	return answering("/api/models/", func(w http.ResponseWriter) { _, _ = w.Write([]byte(raw)) })
+}
+
+func answering(part string, answer func(http.ResponseWriter)) func(*fakeHub) {
 	return func(h *fakeHub) {
 		h.answer = func(w http.ResponseWriter, r *http.Request) bool {
-			listed := strings.HasPrefix(r.URL.Path, "/api/models/")
-			if listed {
-				_, _ = w.Write([]byte(raw))
+			asked := strings.Contains(r.URL.Path, part)
+			if asked {
+				answer(w)
 			}
-			return listed
+			return asked
 		}
 	}
 }
