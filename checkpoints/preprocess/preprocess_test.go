@@ -4,6 +4,7 @@ package preprocess
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -99,12 +100,26 @@ var (
 	clipStd      = [3]float64{0.26862954, 0.26130258, 0.27577711}
 )
 
+// equal fails the test unless two values are equal.
+func equal[T comparable](t *testing.T, what any, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%v: got %+v, want %+v", what, got, want)
+	}
+}
+
+// refused requires an error of one line with a text, or none for "".
+func refused(t *testing.T, what any, err error, want string) {
+	t.Helper()
+	if (err == nil) != (want == "") || err != nil && (!strings.HasPrefix(err.Error(), "preprocess: ") ||
+		!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n")) {
+		t.Errorf("%+v: %v, want an error with %q", what, err, want)
+	}
+}
+
 func TestParse_PublishedSettings(t *testing.T) {
 	for name, c := range published {
-		got, err := Parse([]byte(c.config))
-		if err != nil || got != c.want {
-			t.Errorf("%s: got %+v, %v\nwant %+v", name, got, err, c.want)
-		}
+		equal(t, name, gomlxtest.Must(Parse([]byte(c.config)))(t), c.want)
 	}
 }
 
@@ -119,20 +134,16 @@ func TestHuggingFace_ComesBack(t *testing.T) {
 		if want.Mean != [3]float64{} {
 			want.Std = [3]float64{1, 1, 1}
 		}
-		raw, err := s.HuggingFace()
-		if got, reading := Parse(raw); err != nil || reading != nil || got != want || !strings.Contains(string(raw), name) {
-			t.Errorf("%s: got %+v, %v, %v\nwant %+v\n%s", name, got, err, reading, want, raw)
-		}
+		raw := gomlxtest.Must(s.HuggingFace())(t)
+		equal(t, name, gomlxtest.Must(Parse(raw))(t), want)
+		equal(t, name+" is named", strings.Contains(string(raw), name), true)
 	}
-	if raw, err := (Settings{Resize: ResizeContain, Size: [2]int{9, 9}}).HuggingFace(); err == nil {
-		t.Errorf("a fit that Hugging Face lacks is written as %s", raw)
-	}
+	_, err := Settings{Resize: ResizeContain, Size: [2]int{9, 9}}.HuggingFace()
+	refused(t, "a fit that Hugging Face lacks", err, "contain")
 	// transformers requires: ViTImageProcessor accepts only height and width.
-	raw, err := published["google/vit-base-patch16-224"].want.HuggingFace()
+	raw := gomlxtest.Must(published["google/vit-base-patch16-224"].want.HuggingFace())(t)
 	var fields map[string]any
-	if err != nil || json.Unmarshal(raw, &fields) != nil {
-		t.Fatal(err)
-	}
+	gomlxtest.NoError(t, json.Unmarshal(raw, &fields))
 	size, _ := fields["size"].(map[string]any)
 	if fields["image_processor_type"] != "ViTImageProcessor" || fields["resample"] != 2.0 ||
 		!maps.Equal(size, map[string]any{"height": 224.0, "width": 224.0}) || fields["rescale_factor"] != 1.0/255 ||
@@ -184,11 +195,8 @@ func TestParse_Refusals(t *testing.T) {
 		size + hf + `, "do_pad": true}`:                                        "do_pad",
 		size + hf + `, "do_normalize": "maybe"}`:                               "do_normalize is",
 	} {
-		p, err := Parse([]byte(config))
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "preprocess: ") ||
-			strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s\nis read as %+v, %v; want an error with %q", config, p, err, want)
-		}
+		_, err := Parse([]byte(config))
+		refused(t, config, err, want)
 	}
 }
 
@@ -203,19 +211,16 @@ func TestParseNormalization(t *testing.T) {
 		`{"do_resize": true}`: {},
 	} {
 		mean, std, err := ParseNormalization([]byte(config), 1)
-		near := func(a, b float64) bool { return math.Abs(a-b) < 1e-15 }
-		if err != nil || !slices.EqualFunc(mean, want[0], near) || !slices.EqualFunc(std, want[1], near) {
-			t.Errorf("%s: %v, %v, %v, want %v", config, mean, std, err, want)
-		}
+		gomlxtest.NoError(t, err)
+		gomlxtest.NearAbs(t, config, append(mean, std...), append(want[0], want[1]...), 1e-15)
 	}
 	for config, want := range map[string]string{
 		`{"image_mean": [0.5], "image_std": [1, 1]}`: "image_std is", `{"image_mean": [1, 2, 3]}`: "image_mean is",
 		`{"input_size": [1, 8, 8], "mean": [1, 2]}`: "mean is", `{"image_mean": [0.5]}`: "image_std is missing",
 		`{"image_mean": [0.5], "image_std": [0]}`: "image_std is", `{"image_mean":`: "not JSON",
 	} {
-		if _, _, err := ParseNormalization([]byte(config), 1); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", config, err, want)
-		}
+		_, _, err := ParseNormalization([]byte(config), 1)
+		refused(t, config, err, want)
 	}
 }
 
@@ -232,13 +237,10 @@ func TestSettings_ForAnotherSize(t *testing.T) {
 		{Settings{Resize: ResizeExact, Size: [2]int{8, 8}, Trim: [2]int{6, 6}},
 			Settings{Resize: ResizeExact, Size: [2]int{6, 10}}},
 	} {
-		if got, err := c.was.For(6, 10); err != nil || got != c.want {
-			t.Errorf("%+v: %+v, %v, want %+v", c.was, got, err, c.want)
-		}
+		equal(t, c.was, gomlxtest.Must(c.was.For(6, 10))(t), c.want)
 	}
-	if _, err := (Settings{Resize: ResizeShortest, Size: [2]int{8, 8}}).For(6, 10); err == nil {
-		t.Error("images of any size were brought to one")
-	}
+	_, err := Settings{Resize: ResizeShortest, Size: [2]int{8, 8}}.For(6, 10) // of any size
+	refused(t, "no crop", err, "preprocess: ")
 }
 
 func TestSettings_Bounds(t *testing.T) {
@@ -282,9 +284,7 @@ func TestSettings_Bounds(t *testing.T) {
 		{s: with(exact, func(s *Settings) { s.Mean = nan }), want: "must be finite"},
 		{s: with(exact, func(s *Settings) { s.Mean = [3]float64{math.Inf(-1)} }), want: "must be finite"},
 	} {
-		if err := c.s.Validate(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%+v: %v, want an error with %q", c.s, err, c.want)
-		}
+		refused(t, c.s, c.s.Validate(), c.want)
 	}
 }
 
@@ -317,31 +317,24 @@ func TestResized_ByFit(t *testing.T) {
 		{Settings{Resize: ResizeContain, Size: [2]int{20, 1}}, 1, 1},
 		{Settings{Resize: ResizePatches, Size: [2]int{4, 12}, Patch: 2}, 6, 8}, // 3×4 patches of 12
 	} {
-		if rows, cols := c.s.Resized(9, 14); rows != c.rows || cols != c.cols {
-			t.Errorf("%+v: %d×%d, want %d×%d", c.s, rows, cols, c.rows, c.cols)
-		}
+		rows, cols := c.s.Resized(9, 14)
+		equal(t, c.s, [2]int{rows, cols}, [2]int{c.rows, c.cols})
 	}
 	rows, cols, err := Settings{Resize: ResizePatches, Size: [2]int{6, 10}, Patch: 2}.OutputSize()
-	if err != nil || rows != 30 || cols != 2 {
-		t.Errorf("15 patches of 2×2 are %d×%d, %v", rows, cols, err)
-	}
+	gomlxtest.NoError(t, err)
+	equal(t, "15 patches of 2×2", [2]int{rows, cols}, [2]int{30, 2})
 }
 
 // The middles of windows in 8 and 9 pixels, by hand: half of 9 − 4 is 2½, of 8 − 5 it is 1½, of 8 − 11 it is −1½, of
 // 9 − 10 it is −½.
 func TestWindow_IsInTheMiddle(t *testing.T) {
-	for _, c := range []struct {
-		crop           [2]int
-		rounded, lower [2]int // to even, in the image, or up, beyond it; and down
-	}{
+	for _, c := range []struct{ crop, rounded, lower [2]int }{ // to even, in the image, or up, beyond it; and down
 		{[2]int{5, 4}, [2]int{2, 2}, [2]int{1, 2}}, {[2]int{8, 9}, [2]int{0, 0}, [2]int{0, 0}},
 		{[2]int{11, 10}, [2]int{-1, 0}, [2]int{-2, -1}}, {[2]int{3, 2}, [2]int{2, 4}, [2]int{2, 3}},
 	} {
 		for round, want := range map[bool][2]int{true: c.rounded, false: c.lower} {
 			start, size := Settings{Crop: c.crop, RoundCrop: round}.Window(8, 9)
-			if start != want || size != c.crop {
-				t.Errorf("crop %v, rounded %v: %v, %v, want %v", c.crop, round, start, size, want)
-			}
+			equal(t, fmt.Sprint(c.crop, round), [2][2]int{start, size}, [2][2]int{want, c.crop})
 		}
 	}
 }
@@ -357,17 +350,13 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if err := p.Validate(); err != nil {
-			t.Errorf("accepted, but %v", err)
-		}
+		gomlxtest.NoError(t, p.Validate())
 		written, err := p.HuggingFace()
 		if err != nil {
 			return // a fit that only timm has
 		}
 		p.RoundCrop = false
-		if again, err := Parse(written); err != nil || again != p {
-			t.Errorf("%+v comes back as %+v, %v", p, again, err)
-		}
+		equal(t, "read again", gomlxtest.Must(Parse(written))(t), p)
 	})
 }
 
@@ -382,31 +371,26 @@ func TestTimm_ComesBack(t *testing.T) {
 		for fit, fill := range map[Resize][3]uint8{ResizeExact: {}, ResizeShortest: {},
 			ResizeContain: {26, 51, 76}} { // the mean
 			s.Resize, s.Size, s.Crop, s.Fill = fit, [2]int{size, size}, [2]int{224, 224}, fill
-			if got := readBack(s, 224, 224); got != s {
-				t.Fatalf("%+v, want %+v", got, s)
-			}
+			equal(t, size, readBack(s, 224, 224), s)
 		}
 	}
 	for crop, want := range map[[2]int]bool{{12, 16}: true, {12, 15}: false, {12, 17}: false, {16, 16}: false} {
 		s := Settings{Resize: ResizeCover, Size: [2]int{15, 20}, Crop: crop}
-		if _, err := s.Timm(crop[0], crop[1]); (err == nil) != want {
-			t.Errorf("a crop of %v out of 15×20, want 4/5 of both: %v", crop, err)
-		}
+		_, err := s.Timm(crop[0], crop[1]) // 4/5 of both sides
+		equal(t, crop, err == nil, want)
 	}
 	// The largest resize: int(8192/0.5), and int(8192.5/0.5) would be one more.
-	for portion, want := range map[string]bool{"0.5": true, "0.49998": true, "0.49996": false} {
+	for portion, want := range map[string]string{"0.5": "", "0.49998": "", "0.49996": "resize to at most 16384"} {
 		for _, sides := range []string{"8192, 28", "28, 8192"} {
 			_, err := Parse([]byte(`{"input_size": [3, ` + sides + `], "crop_pct": ` + portion +
 				`, "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}`))
-			if (err == nil) != want || err != nil && !strings.Contains(err.Error(), "resize to at most 16384") {
-				t.Errorf("%s pixels are %s of an image: %v", sides, portion, err)
-			}
+			refused(t, sides+" pixels are "+portion, err, want)
 		}
 	}
 	s.Resize, s.Size, s.Crop, s.Fill = ResizeExact, [2]int{6, 10}, [2]int{}, [3]uint8{}
-	if got := readBack(s, 6, 10); got.Resize != ResizeExact || got.Size != s.Size || got.Crop != s.Size {
-		t.Errorf("without a crop: %+v", got)
-	}
+	got := readBack(s, 6, 10)
+	s.Crop = s.Size
+	equal(t, "without a crop", got, s)
 }
 
 // searched is the bisection of SigLIP 2's image processor for the largest scale.
@@ -432,23 +416,17 @@ func TestGrid_IsTheLargestOfTheAspectRatio(t *testing.T) {
 		for height := 1; height <= 61; height++ {
 			for width := (height + 3) / 4; width <= min(61, 4*height); width++ {
 				got := gridOf(height, width, patches)
-				if want := searched(height, width, patches); got != want {
-					t.Fatalf("%d×%d in %d patches: %v, want %v", height, width, patches, got, want)
-				}
+				equal(t, [3]int{height, width, patches}, got, searched(height, width, patches))
 				if !slices.Contains(possible, got) {
 					t.Fatalf("%d×%d in %d patches: %v is not among %v", height, width, patches, got, possible)
 				}
 			}
 		}
 		for _, grid := range possible {
-			if got := gridOf(grid[0], grid[1], patches); got != grid {
-				t.Errorf("an image of %v patches becomes %v of %d", grid, got, patches)
-			}
+			equal(t, patches, gridOf(grid[0], grid[1], patches), grid)
 		}
 	}
 	for size, want := range map[[2]int][2]int{{7, 100}: {2, 8}, {100, 7}: {8, 2}, {1, 5000}: {2, 8}, {5000, 1}: {8, 2}} {
-		if got := gridOf(size[0], size[1], 16); got != want { // bounded
-			t.Errorf("%v: %v, want %v", size, got, want)
-		}
+		equal(t, size, gridOf(size[0], size[1], 16), want) // bounded
 	}
 }
