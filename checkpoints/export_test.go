@@ -13,7 +13,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -88,6 +87,17 @@ func configIn(t *testing.T, dir string, into any) {
 	gomlxtest.NoError(t, json.Unmarshal(readFile(t, filepath.Join(dir, foreignConfig)), into))
 }
 
+// logitsBelow are the logits of a model below a path of a store.
+func logitsBelow(t *testing.T, store *model.Store, path string, c vit.Config, images *tensors.Tensor) []float32 {
+	t.Helper()
+	return gomlxtest.Must(forward(gomlxtest.Backend(), store, path, c, images))(t)
+}
+
+func (m *Imported) logits(t *testing.T, images *tensors.Tensor) []float32 {
+	t.Helper()
+	return gomlxtest.Must(m.Logits(gomlxtest.Backend(), images))(t)
+}
+
 // near checks that logits differ by at most a share of the largest.
 func near(t *testing.T, name string, got, want []float32, tolerance float64) {
 	t.Helper()
@@ -143,17 +153,15 @@ func TestExport_ModelsKeepTheirLogits(t *testing.T) {
 			store := stirred(t, c, of.params)
 			variables := store.NumVariables()
 			images := Noise(c, 2, 5)
-			want := gomlxtest.Must(forward(gomlxtest.Backend(), store, "/vit", c, images))(t)
+			want := logitsBelow(t, store, "/vit", c, images)
 			dir := filepath.Join(t.TempDir(), "model")
 			_, err := Export(dir, gomlxtest.Backend(), store.Scope("/vit"), c, ExportOptions{Format: format})
 			if err != nil {
-				if of.lost == "" || !strings.Contains(err.Error(), of.lost) {
-					t.Errorf("%s as %s: %v", name, format, err)
-				}
+				outcome(t, name+" as "+format, err, of.lost)
 				continue
 			}
 			m := imported(t, dir, ImportOptions{})
-			near(t, name+" as "+format, gomlxtest.Must(m.Logits(gomlxtest.Backend(), images))(t), want, 1e-6)
+			near(t, name+" as "+format, m.logits(t, images), want, 1e-6)
 			if kept[format]++; store.NumVariables() != variables || strings.HasPrefix(name, "folded") &&
 				m.Config.Position != "learned" {
 				t.Errorf("%s as %s: position %s, or the store was changed", name, format, m.Config.Position)
@@ -161,10 +169,8 @@ func TestExport_ModelsKeepTheirLogits(t *testing.T) {
 		}
 	}
 	folds := len(slices.DeleteFunc(position.All(), func(p position.Spec) bool { return !(position.Encoding{p}).Folds() }))
-	if want := map[string]int{formatHF: 6 + folds, formatJAX: 1 + folds, formatTimm: 16 + folds,
-		formatNative: 10}; !maps.Equal(kept, want) {
-		t.Errorf("kept by %v, want %v", kept, want)
-	}
+	equal(t, "kept by", kept, map[string]int{formatHF: 6 + folds, formatJAX: 1 + folds, formatTimm: 16 + folds,
+		formatNative: 10})
 }
 
 // randomViT returns a model of random small sizes, whose weights have as many significant bits.
@@ -196,10 +202,8 @@ func TestExport_RandomModelsComeBack(t *testing.T) {
 			o := ExportOptions{Format: fileFormats[k], DType: []string{"float32", "float16", "bfloat16"}[i%3],
 				Labels: labels[:m.Config.Classes], Preprocess: &normalized}
 			m = imported(t, exported(t, m, o), ImportOptions{})
-			if !slices.Equal(m.Labels, o.Labels) || !slices.Equal(m.Mean, normalized.Mean[:]) ||
-				!slices.Equal(m.Std, normalized.Std[:]) {
-				t.Errorf("%s: labels %q, mean %v, std %v", o.Format, m.Labels, m.Mean, m.Std)
-			}
+			equal(t, o.Format, m.Labels, o.Labels)
+			equal(t, o.Format, [][]float64{m.Mean, m.Std}, [][]float64{normalized.Mean[:], normalized.Std[:]})
 			if same(t, o.Format, m, want); m.Config != want.Config || t.Failed() {
 				t.Fatalf("model %d, %+v: %+v, want %+v", i, o, m.Config, want.Config)
 			}
@@ -211,13 +215,10 @@ func TestExport_RandomModelsComeBack(t *testing.T) {
 func TestNative_KeepsItsTrainingGrid(t *testing.T) {
 	c := ownViT("as2drope")
 	dir := exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: formatNative})
-	if m := imported(t, dir, ImportOptions{}); len(m.Params) != 0 {
-		t.Errorf("%v", m.Params)
-	}
+	equal(t, "its own grid", len(imported(t, dir, ImportOptions{}).Params), 0)
 	m := imported(t, dir, ImportOptions{ImageRows: 8, ImageCols: 12})
-	if !reflect.DeepEqual(m.Params, map[string]any{"as2drope_base_rows": 3}) || m.Config.ImageRows != 8 {
-		t.Errorf("%v, %+v", m.Params, m.Config)
-	}
+	equal(t, "another grid", m.Params, args("as2drope_base_rows", 3))
+	equal(t, "rows", m.Config.ImageRows, 8)
 }
 
 func TestExport_FaultAtAnyOperationLeavesNothing(t *testing.T) {
@@ -264,9 +265,9 @@ func TestExport_FilesOfEachFormat(t *testing.T) {
 		names := strings.Join(gomlxtest.Must(fs.Glob(os.DirFS(dir), "*"))(t), " ")
 		entry := bytes.Contains(readFile(t, filepath.Join(dir, foreignConfig)), []byte("problem_type")) // of the scores
 		folded := bytes.Contains(readFile(t, filepath.Join(dir, "README.md")), []byte("wepe, folded into the table"))
-		if names != want || entry != (format != formatTimm && format != formatJAX) || folded != (format != formatNative) {
-			t.Errorf("%s: files %s, want %s; folded %t, with an entry for the scores %t", format, names, want, folded, entry)
-		}
+		equal(t, format, names, want)
+		equal(t, format+": entry, folded", [2]bool{entry, folded},
+			[2]bool{format != formatTimm && format != formatJAX, format != formatNative})
 	}
 }
 
@@ -314,9 +315,8 @@ func TestExport_OptionsWithoutEffectAreNotMissed(t *testing.T) {
 		config, params := changedBy(ownViT("learned"), c.change), map[string]any{}
 		maps.Copy(params, c.params)
 		m, _, err := forExport(c.format, config, config.Position == "learned", params)
-		if err == nil && m.family.class != c.want || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%d: %v, %v, want %s", i, m, err, c.want)
-		}
+		check(t, (err != nil || m.family.class == c.want) && (err == nil || strings.Contains(err.Error(), c.want)),
+			"%d: %v, %v, want %s", i, m, err, c.want)
 	}
 }
 
@@ -396,11 +396,9 @@ func TestExport_EpsilonAndTimmsConfig(t *testing.T) {
 	scope := stirred(t, c, nil).Scope("/vit")
 	for epsilon, want := range map[float64]float64{1e-6: 1e-6, 1e-12: 1e-12, 0: 1e-12} {
 		dir := filepath.Join(t.TempDir(), "model")
-		report, err := Export(dir, nil, scope, c, ExportOptions{Epsilon: epsilon})
-		said := slices.ContainsFunc(report, func(line string) bool { return strings.HasPrefix(line, "epsilon") })
-		if err != nil || said != (want != c.Epsilon) || imported(t, dir, ImportOptions{}).Config.Epsilon != want {
-			t.Errorf("%g: %v, %q", epsilon, err, report)
-		}
+		report := gomlxtest.Must(Export(dir, nil, scope, c, ExportOptions{Epsilon: epsilon}))(t)
+		told(t, dir, report, "\nepsilon", want != c.Epsilon)
+		equal(t, epsilon, imported(t, dir, ImportOptions{}).Config.Epsilon, want)
 	}
 	dir := filepath.Join(t.TempDir(), "model")
 	gomlxtest.Must(Export(dir, nil, scope, c, ExportOptions{Format: formatTimm, Epsilon: 1e-6}))(t)
@@ -408,11 +406,9 @@ func TestExport_EpsilonAndTimmsConfig(t *testing.T) {
 	configIn(t, dir, &got)
 	args, _ := got["model_args"].(map[string]any)
 	p, _ := got["pretrained_cfg"].(map[string]any)
-	text := fmt.Sprintln(args["img_size"], p["input_size"], p["fixed_input_size"], p["num_classes"], p["classifier"],
-		got["num_classes"], got["num_features"], got["global_pool"])
-	if text != "[6 10] [3 6 10] true 7 head 7 48 token\n" {
-		t.Errorf("%s of %v", text, got)
-	}
+	equal(t, "timm's config", fmt.Sprintln(args["img_size"], p["input_size"], p["fixed_input_size"], p["num_classes"],
+		p["classifier"], got["num_classes"], got["num_features"], got["global_pool"]),
+		"[6 10] [3 6 10] true 7 head 7 48 token\n")
 }
 
 // transformers numbers the classes of a model without names; timm's and our files are without names then. Names have no
@@ -427,10 +423,9 @@ func TestExport_NamesOfClasses(t *testing.T) {
 				want = "LABEL_0"
 			}
 			config := string(readFile(t, filepath.Join(dir, foreignConfig)))
-			if m := imported(t, dir, ImportOptions{}); strings.Join(m.Labels, ",") != want || want == "" &&
-				strings.Contains(config, "label") || !strings.Contains(config, want) {
-				t.Errorf("%s of %q: labels %q in %s", format, labels, m.Labels, config)
-			}
+			equal(t, format, strings.Join(imported(t, dir, ImportOptions{}).Labels, ","), want)
+			check(t, strings.Contains(config, want) && (want != "" || !strings.Contains(config, "label")),
+				"%s of %q: %s", format, labels, config)
 		}
 	}
 }
@@ -450,22 +445,18 @@ func TestExport_OnlyNewAndEmptyDirectoriesChange(t *testing.T) {
 	putFile(t, filepath.Join(dir, "file"), []byte("mine"))
 	putFile(t, filepath.Join(dir, "empty.tmp-5"), []byte("mine"))
 	full := newFaultyFiles(3, failNoSpace)
-	if err := export("empty", ExportOptions{files: full}); err == nil || !fileExists(filepath.Join(dir, "empty")) {
-		t.Errorf("%v, or the directory is gone", err)
-	}
+	refuses(t, "a full disk", export("empty", ExportOptions{files: full}), asked, "")
+	check(t, fileExists(filepath.Join(dir, "empty")), "the directory is gone")
 	gomlxtest.NoError(t, errors.Join(export("empty", ExportOptions{}), export("link", ExportOptions{})))
 	for _, name := range []string{"empty", "file", "", "file/new"} {
 		refuses(t, name, export(name, ExportOptions{}), asked, dir)
 	}
 	t.Chdir(t.TempDir())
-	_, err := Export(".", nil, scope, c, ExportOptions{})
-	refuses(t, "the current directory", err, asked, "current directory")
-	left := gomlxtest.Must(fs.Glob(os.DirFS(dir), "*"))(t)
-	through := fileExists(filepath.Join(dir, "linked", foreignConfig))
-	if !slices.Equal(left, strings.Fields("empty empty.tmp-5 empty.tmp-x file link linked other.tmp-17")) || !through ||
-		string(readFile(t, filepath.Join(dir, "file"))) != "mine" {
-		t.Errorf("%v", left)
-	}
+	refuses(t, "the current directory", errorOf(Export(".", nil, scope, c, ExportOptions{})), asked, "current directory")
+	equal(t, "left", strings.Join(gomlxtest.Must(fs.Glob(os.DirFS(dir), "*"))(t), " "),
+		"empty empty.tmp-5 empty.tmp-x file link linked other.tmp-17")
+	check(t, fileExists(filepath.Join(dir, "linked", foreignConfig)), "through the link")
+	equal(t, "the file", string(readFile(t, filepath.Join(dir, "file"))), "mine")
 }
 
 // New directories and files have the usual permissions, as this process makes them elsewhere.
@@ -479,9 +470,7 @@ func TestSave_UsualPermissions(t *testing.T) {
 	for made, like := range map[string]string{filepath.Dir(path): usual, path: usual,
 		filepath.Join(path, variablesName): file, filepath.Join(path, storeName): file,
 		filepath.Join(path, manifestName): file} {
-		if mode(made) != mode(like) {
-			t.Errorf("%s has the mode %v, want %v", made, mode(made), mode(like))
-		}
+		equal(t, made, mode(made), mode(like))
 	}
 }
 
@@ -495,11 +484,7 @@ func onnxRuns(t *testing.T) {
 
 // Files are written by every program, and run where ONNX Runtime is; tools/peers runs such files in Python.
 func TestONNX_LogitsOfEveryEncodingAndPart(t *testing.T) {
-	models := map[string]vit.Config{}
-	for _, p := range position.All() {
-		models[p.Name] = ownViT(p.Name)
-	}
-	for name, set := range map[string]func(c *vit.Config){
+	models := variants(ownViT("learned"), map[string]func(c *vit.Config){
 		"map":        func(c *vit.Config) { c.Pool = "map" },
 		"class+mean": func(c *vit.Config) { c.Pool = "class+mean" },
 		"RMSNorm":    func(c *vit.Config) { c.RMSNorm = true },
@@ -508,10 +493,12 @@ func TestONNX_LogitsOfEveryEncodingAndPart(t *testing.T) {
 		"quick":      func(c *vit.Config) { c.Activation = "quick_gelu" },
 		"norms":      func(c *vit.Config) { c.QKNorm, c.ContextNorm, c.MLPNorm, c.PreNorm = true, true, true, true },
 		"scale":      func(c *vit.Config) { c.LayerScale, c.Registers, c.QKVBias = 0.5, 3, "qv" },
-	} {
-		models[name] = gomlxtest.Resolved(changedBy(ownViT("learned"), set))
+	})
+	for _, p := range position.All() {
+		models[p.Name] = ownViT(p.Name)
 	}
 	for name, c := range models {
+		c = gomlxtest.Resolved(c)
 		store := stirred(t, c, nil)
 		m, err := Import(exportedFrom(t, store, c, ExportOptions{Format: formatONNX}), ImportOptions{ONNX: true})
 		if errors.Is(err, onnx.ErrNone) {
@@ -522,8 +509,7 @@ func TestONNX_LogitsOfEveryEncodingAndPart(t *testing.T) {
 		for _, batch := range []int{1, 2, 5} {
 			images := Noise(c, batch, 77)
 			got := gomlxtest.Must(m.ONNX.Logits(images))(t)
-			want := gomlxtest.Must(forward(gomlxtest.Backend(), store, "/vit", c, images))(t)
-			near(t, fmt.Sprint(name, batch), got, want, 1e-5)
+			near(t, fmt.Sprint(name, batch), got, logitsBelow(t, store, "/vit", c, images), 1e-5)
 		}
 	}
 }
@@ -548,15 +534,13 @@ func TestONNX_FileOfAnotherModelIsNotKept(t *testing.T) {
 		gomlxtest.Must(writeFile(osFiles{}, file, e.writeONNX))(t)
 		for factor, ok := range map[float32]bool{0: true, 0.8: true, 1.2: false} {
 			set(logit + factor*tolerance)
-			if err := e.checkONNX(file); (err == nil) != ok {
-				t.Errorf("logits of %g that differ by %g: %v", logit, factor*tolerance, err)
-			}
+			err := e.checkONNX(file)
+			equal(t, fmt.Sprintf("logits of %g that differ by %g: %v", logit, factor*tolerance, err), err == nil, ok)
 		}
 	}
 	gomlxtest.NoError(t, store.DeleteVariable("/vit/head/biases"))
-	if _, err := writeFile(osFiles{}, filepath.Join(t.TempDir(), "x"), e.writeONNX); err == nil {
-		t.Error("a model that lacks a variable was written")
-	}
+	_, err := writeFile(osFiles{}, filepath.Join(t.TempDir(), "x"), e.writeONNX)
+	check(t, err != nil, "a model that lacks a variable was written")
 }
 
 // ONNX Runtime refuses a mutated file, or computes logits: numbers may change, because the format has no checksum.
@@ -584,15 +568,13 @@ func TestONNX_MutatedFiles(t *testing.T) {
 			ran++
 		}
 	}
-	if ran == 0 || refused == 0 {
-		t.Errorf("%d mutated files ran, %d were refused", ran, refused)
-	}
+	check(t, ran != 0 && refused != 0, "%d mutated files ran, %d were refused", ran, refused)
 }
 
 // towers are models without a classifier, on a square grid, by transformers' class.
 func towers() map[string]vit.Config {
-	models := map[string]vit.Config{}
-	for class, change := range map[string]func(*vit.Config){
+	square := changedBy(ownViT("learned"), func(c *vit.Config) { c.ImageCols = c.ImageRows })
+	return variants(square, map[string]func(*vit.Config){
 		"ViTModel":                 func(*vit.Config) {},
 		"Dinov2Model":              func(c *vit.Config) { c.LayerScale, c.MLPDim = 0.5, 96 },
 		"Dinov2WithRegistersModel": func(c *vit.Config) { c.LayerScale, c.MLPDim, c.Registers = 0.5, 96, 3 },
@@ -605,10 +587,14 @@ func towers() map[string]vit.Config {
 			c.Pool, c.ClassToken, c.FinalNorm, c.QKVBias, c.LayerScale = "mean", true, "pooled", "qv", 0.1
 			c.Position = "learned+relative-table"
 		},
-	} {
-		c := changedBy(ownViT("learned"), change)
-		c.ImageCols = c.ImageRows
-		models[class] = c
+	})
+}
+
+// variants are a model with each of several changes.
+func variants(of vit.Config, changes map[string]func(*vit.Config)) map[string]vit.Config {
+	models := map[string]vit.Config{}
+	for name, change := range changes {
+		models[name] = changedBy(of, change)
 	}
 	return models
 }
@@ -637,38 +623,28 @@ func TestExport_Headless(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "model")
 			o := ExportOptions{Format: format, Headless: true, Labels: make([]string, c.Classes)}
 			if _, err := Export(dir, gomlxtest.Backend(), scope, c, o); err != nil {
-				if format != formatTimm {
-					t.Errorf("%s as %s: %v", name, format, err)
-				}
+				check(t, format == formatTimm, "%s as %s: %v", name, format, err)
 				continue
 			}
-			var without *OptionError
-			if _, err := Import(dir, ImportOptions{}); !errors.As(err, &without) {
-				t.Errorf("%s as %s: %v", name, format, err)
-			}
+			refuses(t, name+" as "+format, errorOf(Import(dir, ImportOptions{})), option, "")
 			m := imported(t, dir, ImportOptions{HeadOptional: true})
-			if !m.Headless() || len(m.Variables) == 0 || m.Config.Pool != c.Pool {
-				t.Errorf("%s as %s: %+v", name, format, m.Config)
-			}
+			check(t, m.Headless() && len(m.Variables) != 0 && m.Config.Pool == c.Pool, "%s as %s: %+v", name, format, m.Config)
 			if format != formatHF {
 				continue
 			}
 			var config struct{ Architectures []string }
-			if configIn(t, dir, &config); !slices.Equal(config.Architectures, []string{class}) {
-				t.Errorf("%q, want %s", config.Architectures, class)
-			}
+			configIn(t, dir, &config)
+			equal(t, name, config.Architectures, []string{class})
 			if class == "ViTModel" || class == "DINOv3ViTModel" {
 				continue
 			}
 			rewrite(t, filepath.Join(dir, foreignConfig), func(raw []byte) []byte {
 				return bytes.Replace(raw, []byte(`"image_size": 6`), []byte(`"image_size": [2, 18]`), 1) // as many patches
 			})
-			_, err := Import(dir, ImportOptions{HeadOptional: true})
-			refuses(t, name, err, inFile, "image_size")
+			refuses(t, name, errorOf(Import(dir, ImportOptions{HeadOptional: true})), inFile, "image_size")
 			wide := changedBy(c, func(c *vit.Config) { c.ImageCols = 10 })
-			if _, err := Export(dir+"x", gomlxtest.Backend(), stirred(t, wide, nil).Scope("/vit"), wide, o); err == nil {
-				t.Errorf("%s of %d×%d is written", name, wide.ImageRows, wide.ImageCols)
-			}
+			_, err := Export(dir+"x", gomlxtest.Backend(), stirred(t, wide, nil).Scope("/vit"), wide, o)
+			check(t, err != nil, "%s of another grid is written", name)
 		}
 	}
 	beit.ImageCols, beit.Position = 10, "none" // which has nothing to misplace

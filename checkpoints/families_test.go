@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/strictjson"
 	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/vit/position"
@@ -72,14 +74,10 @@ func testFamiliesEqualTheirSoftware(t *testing.T) {
 			seen[classOf(t, source)] = true
 		})
 	}
-	if len(compared) < 8 && !gomlxtest.OnXLA() {
-		t.Errorf("only of %q the files are compared", compared)
-	}
+	check(t, len(compared) >= 8 || gomlxtest.OnXLA(), "only of %q the files are compared", compared)
 	for _, f := range families {
 		plain := f == &hfViT || f == &hfDINOv2 || f == &jaxViT // in other fixtures
-		if !seen[f.class] && !plain {
-			t.Errorf("no model of %s %s", f.format, f.class)
-		}
+		check(t, seen[f.class] || plain, "no model of %s %s", f.format, f.class)
 	}
 }
 
@@ -111,9 +109,7 @@ func sameFiles(t *testing.T, got, want string) {
 // sameFields compares what a config.json has of another one, which has more entries.
 func sameFields(t *testing.T, name string, got, want map[string]any) {
 	t.Helper()
-	if got["model_type"] != want["model_type"] || len(got) < 8 && got["id2label"] == nil {
-		t.Errorf("%s: %v", name, got)
-	}
+	check(t, got["model_type"] == want["model_type"] && (len(got) >= 8 || got["id2label"] != nil), "%s: %v", name, got)
 	for key, value := range got {
 		is, ok := want[key]
 		tower, _ := is.(map[string]any)
@@ -162,17 +158,11 @@ func TestExport_ModelsOfAnotherSize(t *testing.T) {
 		{"vit_small_patch16_rope_mixed_ape_224", formatNative}, {"deit_tiny_distilled_patch16_224", formatNative},
 	} {
 		m := imported(t, filepath.Join(dir, of.name), ImportOptions{ImageRows: 20, ImageCols: 16})
-		said := slices.ContainsFunc(m.Report, func(line string) bool { return strings.Contains(line, "timm uses a spline") })
-		if said != (of.name == "beit_base_patch16_224") {
-			t.Errorf("%s at another size: the report is %q", of.name, m.Report)
-		}
+		told(t, of.name, m.Report, "timm uses a spline", of.name == "beit_base_patch16_224")
 		back := imported(t, exported(t, m, ExportOptions{Format: of.format}), ImportOptions{})
 		images := Noise(m.Config, 2, 5)
-		want := gomlxtest.Must(m.Logits(gomlxtest.Backend(), images))(t)
-		near(t, of.name+" as "+of.format, gomlxtest.Must(back.Logits(gomlxtest.Backend(), images))(t), want, 1e-6)
-		if back.Config != m.Config {
-			t.Errorf("%s as %s: %+v, want %+v", of.name, of.format, back.Config, m.Config)
-		}
+		near(t, of.name+" as "+of.format, back.logits(t, images), m.logits(t, images), 1e-6)
+		equal(t, of.name+" as "+of.format, back.Config, m.Config)
 	}
 }
 
@@ -190,9 +180,7 @@ func TestImport_OlderAndHalvedFiles(t *testing.T) {
 		writeWeights(t, filepath.Join(dir, foreignHalf), all)
 		m := imported(t, dir, ImportOptions{})
 		same(t, name, m, want)
-		if !slices.Contains(m.Report, "left out: "+index) {
-			t.Errorf("%s: the report does not name %s: %q", name, index, m.Report)
-		}
+		told(t, name, m.Report, "\nleft out: "+index+"\n", true)
 	}
 }
 
@@ -235,9 +223,7 @@ func TestImport_TransformersNamesInMemory(t *testing.T) {
 		putFile(t, filepath.Join(again, foreignConfig), readFile(t, filepath.Join(dir, foreignConfig)))
 		got := imported(t, again, ImportOptions{HeadOptional: true})
 		same(t, class, got, want)
-		if got.Config != want.Config {
-			t.Errorf("%s: %+v, want %+v", class, got.Config, want.Config)
-		}
+		equal(t, class, got.Config, want.Config)
 	}
 }
 
@@ -276,10 +262,7 @@ func TestImport_WrappedNames(t *testing.T) {
 			renamed[c.change(name)] = x
 		}
 		m, err := Import(put(t, c.n, renamed, configs[c.n.format]), ImportOptions{})
-		if (err == nil) != c.opens {
-			t.Errorf("%s: %v", c.change("NAME"), err)
-		}
-		if err == nil {
+		if equal(t, c.change("NAME"), err == nil, c.opens); err == nil {
 			same(t, c.change("NAME"), m, want)
 		}
 		if renamed["cls_token"] = weights["cls_token"]; c.n.format == formatTimm { // with and without the prefix
@@ -413,24 +396,20 @@ func TestDINO_FilesComeBack(t *testing.T) { fixtures.Each(t, testDINOFilesComeBa
 func testDINOFilesComeBack(t *testing.T) {
 	for _, set := range dinoSets {
 		m := imported(t, fixtures.Dir(t, set), ImportOptions{HeadOptional: true})
-		if licence := strings.Contains(strings.Join(m.Report, "\n"), "DINOv3 License"); licence != rotaryOnly(m.Config) {
-			t.Errorf("%s: the report names DINOv3's licence: %v", set, licence)
-		}
+		told(t, set, m.Report, "DINOv3 License", rotaryOnly(m.Config))
 		dir := exported(t, m, ExportOptions{Labels: m.Labels})
 		sameFiles(t, dir, fixtures.Dir(t, set))
 		for _, dir := range []string{dir, exported(t, m, ExportOptions{Format: formatNative})} {
 			back := imported(t, dir, ImportOptions{HeadOptional: true})
-			if same(t, set, back, m); back.Config != m.Config {
-				t.Errorf("%s: %+v, want %+v", set, back.Config, m.Config)
-			}
+			same(t, set, back, m)
+			equal(t, set, back.Config, m.Config)
 		}
 	}
 }
 
 // dinoLike are models with the options of DeiT-III, DINOv2 and DINOv3, some trained with an encoding of WePE.
 func dinoLike() map[string]vit.Config {
-	models := map[string]vit.Config{}
-	for name, change := range map[string]func(*vit.Config){
+	return variants(ownViT("learned"), map[string]func(*vit.Config){
 		"deit3":           func(c *vit.Config) { c.LayerScale, c.PatchPositions = 1e-6, true },
 		"dinov2":          func(c *vit.Config) { c.LayerScale = 1e-5 },
 		"dinov2 reg":      func(c *vit.Config) { c.LayerScale, c.Registers = 1e-5, 4 },
@@ -448,8 +427,348 @@ func dinoLike() map[string]vit.Config {
 			c.Position, c.QKVBias, c.LayerScale, c.Registers, c.Epsilon = "rope-dinov3", "none", 1e-5, 1, 1e-5
 			c.SwiGLU = true
 		},
-	} {
-		models[name] = changedBy(ownViT("learned"), change)
+	})
+}
+
+// args are fields of a config.json, in pairs of key and value.
+func args(pairs ...any) map[string]any {
+	out := map[string]any{}
+	for i := 0; i < len(pairs); i += 2 {
+		out[pairs[i].(string)] = pairs[i+1]
 	}
-	return models
+	return out
+}
+
+// object parses the fields of a config.json.
+func object(t *testing.T, text string) strictjson.Object {
+	t.Helper()
+	return gomlxtest.Must(strictjson.ParseObject([]byte(text)))(t)
+}
+
+// testdata/transformers_defaults.json is transformers 5.23.0's CONFIG_MAPPING[type]().to_dict() for each type, without
+// entries that no family here has; architectures.json has the arguments of timm's classes. A config.json may omit any.
+func TestFields_DefaultsAreTheSoftwares(t *testing.T) {
+	var transformers map[string]map[string]any
+	var timm struct{ Classes map[string]map[string]any }
+	for file, into := range map[string]any{"testdata/transformers_defaults.json": &transformers,
+		"architectures.json": &timm} {
+		gomlxtest.NoError(t, json.Unmarshal(gomlxtest.Must(os.ReadFile(file))(t), into))
+	}
+	seen := map[string]int{}
+	for _, f := range families {
+		defaults := timm.Classes[f.class]
+		if f.format == formatHF {
+			defaults = transformers[f.types[0]+map[bool]string{true: "_vision_model"}[f.inner != ""]]
+		}
+		for _, field := range f.fields {
+			want, known := defaults[field.key]
+			if f.format == formatTimm && field.get != nil && !known {
+				t.Errorf("%s has no argument %q", f.class, field.key) // Python refuses it
+			}
+			if !known || field.byDefault == nil || f.format == formatTimm && want == nil { // null: a default of its own
+				continue
+			}
+			seen[f.format]++
+			got, wanted := gomlxtest.Must(json.Marshal(field.byDefault))(t), gomlxtest.Must(json.Marshal(want))(t)
+			equal(t, f.class+": "+field.key, string(got), string(wanted))
+		}
+	}
+	check(t, seen[formatHF] >= 120 && seen[formatTimm] >= 60, "compared %v", seen)
+	got := gomlxtest.Must(hfViT.read(args("hidden_act", nil, "hidden_size", nil, "image_size", nil), true))(t)
+	equal(t, "null is transformers' ViTConfig", got.config, gomlxtest.Resolved(vit.Config{ImageRows: 224, ImageCols: 224,
+		PatchSize: 16, Channels: 3, Width: 768, Depth: 12, Heads: 12, MLPDim: 3072, Classes: 1, Epsilon: 1e-12,
+		Position: "learned"}))
+}
+
+// Values at the ends of their ranges, and what the network here or the software does not have.
+func TestFields_Refusals(t *testing.T) {
+	const (
+		packed = `"mlp_layer":"` + packedGLU + `"`
+		silu   = `"act_layer":"silu",`
+		rotary = `"use_rot_pos_emb":true,`
+		v3     = rotary + `"rope_type":"dinov3",`
+		pooled = `"global_pool":"map",`
+	)
+	for _, c := range []struct {
+		family *family
+		names  string // in the error, empty for none
+		args   string // separated by bars
+	}{
+		{&hfViT, "", `"hidden_size":12|"layer_norm_eps":1|"layer_norm_eps":1e-30|"patch_size":[8,8]`},
+		{&hfViT, "", `"image_size":[16384,16]|"image_size":[4,32,48]`}, {&hfViT, "hidden_size is 0", `"hidden_size":0`},
+		{&hfViT, "hidden_size", `"hidden_size":16777217|"hidden_size":1.5|"hidden_size":"7"`},
+		{&hfViT, "layer_norm_eps", `"layer_norm_eps":1.01|"layer_norm_eps":0`},
+		{&hfViT, "patch_size", `"patch_size":[3,5]|"patch_size":[8,8,8]|"patch_size":0|"patch_size":[[16],[16]]`},
+		{&hfViT, "image_size", `"image_size":[16,16385]|"image_size":[0,32]|"image_size":[3]|"image_size":[]`},
+		{&hfViT, "qkv_bias", `"qkv_bias":1`}, {&hfViT, "hidden_act", `"hidden_act":"relu"`},
+		{&hfViT, "intermediate_size", `"intermediate_size":0`}, {&hfCLIP, "attention_bias", `"attention_bias":false`},
+		{&hfDINOv2, "layerscale_value", `"layerscale_value":null|"layerscale_value":0`},
+		{&hfDINOv2, "mlp_ratio", `"mlp_ratio":"x"`}, {&hfDINOv3, "num_register_tokens", `"num_register_tokens":-1`},
+		{&hfDINOv3, "query_bias", `"query_bias":[]`}, {&hfDINOv3, "rope_theta", `"rope_theta":"x"`},
+		{&hfDINOv3, "", `"use_gated_mlp":true,"hidden_act":"silu"|"query_bias":true,"key_bias":true,"value_bias":true`},
+		{&hfDINOv3, "hidden_act", `"use_gated_mlp":true,"hidden_act":"gelu"`},
+		{&hfDINOv3, "value_bias", `"query_bias":true,"key_bias":false,"value_bias":false`},
+		{&hfDINOv3, "key_bias", `"query_bias":false,"key_bias":true,"value_bias":false`},
+
+		{&timmBeit, "mlp_ratio", `"mlp_ratio":"x"`}, {&timmDistilled, "mlp_layer", `"mlp_layer":"x"`},
+		{&timmDistilled, "reg_tokens", `"reg_tokens":1`}, {&timmViT, "class_token", `"class_token":false`},
+		{&timmViT, "", `"init_values":0|"init_values":null|` + silu + packed},
+		{&timmViT, "", `"mlp_ratio":0.001953125`}, // one hidden unit
+		{&timmViT, "", silu + `"mlp_layer":"` + splitGLU + `"|"embed_norm_layer":"LayerNorm(eps=1e-06)"`},
+		{&timmViT, "qk_norm", `"qk_norm":"yes"`}, {&timmViT, "block_fn", `"block_fn":"x"`},
+		{&timmViT, "init_values", `"init_values":"x"`}, {&timmViT, "norm_layer", `"norm_layer":"x"`},
+		{&timmViT, "mlp_ratio", `"mlp_ratio":"x"`}, {&timmViT, "MLP", `"mlp_ratio":0.001`},
+		{&timmViT, "act_layer", `"act_layer":"relu"|` + packed + "|" + pooled + silu + packed},
+		{&timmViT, "mlp_layer", `"mlp_layer":"x"`}, {&timmViT, "embed_norm_layer",
+			`"embed_norm_layer":"LayerNorm(eps=1e-05)"`},
+
+		{&timmEva, "mlp_ratio", `"mlp_ratio":"x"`}, {&timmEva, "swiglu_align_to", `"swiglu_align_to":-1`},
+		{&timmEva, "num_reg_tokens", `"num_reg_tokens":-1`}, {&timmEva, "attn_type", `"attn_type":"x"`},
+		{&timmEva, "patch_size", `"patch_size":[8]`},
+		{&timmEva, "use_fc_norm", `"use_fc_norm":true,"use_post_transformer_norm":true`},
+		{&timmEva, "", `"attn_pool_num_heads":0|"global_pool":"map"`}, // not read by another pooling
+		{&timmEva, "attn_pool_num_heads", pooled + `"attn_pool_num_heads":0`},
+		{&timmEva, "attn_pool_mlp_ratio", pooled + `"attn_pool_mlp_ratio":"x"|` + pooled + `"attn_pool_mlp_ratio":0.001`},
+		{&timmEva, "", `"use_rot_pos_emb":true|"rope_type":"x"|"rope_rotate_half":true`}, // without rotation
+		{&timmEva, "", rotary + `"rope_type":"mixed","rope_grid_indexing":"xy"|` + v3 + `"rope_rotate_half":true`},
+		{&timmEva, "rope_type", rotary + `"rope_type":"x"`}, {&timmEva, "rope_temperature", rotary +
+			`"rope_temperature":"x"`},
+		{&timmEva, "rope_grid_indexing", rotary + `"rope_grid_indexing":"x"|` + rotary + `"rope_type":"mixed"|` + v3 +
+			`"rope_rotate_half":true,"rope_grid_indexing":"xy"`},
+		{&timmEva, "rope_grid_offset", rotary + `"rope_grid_offset":"x"|` + v3 +
+			`"rope_rotate_half":true,"rope_grid_offset":0.5`},
+		{&timmEva, "ref_feat_shape", rotary + `"ref_feat_shape":"x"`},
+		{&timmEva, "rope_rotate_half", rotary + `"rope_rotate_half":true|` + v3 + `"rope_rotate_half":false`},
+	} {
+		for text := range strings.SplitSeq(c.args, "|") {
+			_, err := c.family.read(gomlxtest.Must(values(object(t, "{"+text+"}")))(t), true)
+			outcome(t, c.family.class+" {"+text+"}", err, c.names)
+		}
+	}
+	for _, head := range []bool{true, false} { // a classifier pools by the mean
+		equal(t, "SigLIP with a classifier", errorOf(hfSigLIP.read(args("vision_use_head", false), head)) == nil, head)
+	}
+	for class, has := range map[*family]bool{&timmEva: true, &timmViT: false, &timmBeit: false} { // timm 1.0: is not None
+		m := gomlxtest.Must(class.read(args("init_values", 0.0), true))(t)
+		equal(t, class.class+" has factors", m.config.LayerScale > 0, has)
+	}
+	equal(t, "channels first", gomlxtest.Must(imageSize([]any{4.0, 3.0, 5.0}))(t), gridSize{3, 5})
+}
+
+// transformers reads rope_theta: 100 as an integer and refuses it.
+func TestFraction_HasAPointOrAnExponent(t *testing.T) {
+	for x, want := range map[fraction]string{100: "100.0", 0: "0.0", 0.5: "0.5", 1e-12: "1e-12", 1e30: "1e+30"} {
+		equal(t, want, string(gomlxtest.Must(json.Marshal(x))(t)), want)
+	}
+}
+
+// timm truncates width·ratio. Dinov2SwiGLUFFN: int(hidden·2/3), then (hidden + 7) // 8 * 8 (modeling_dinov2.py of
+// transformers). timm's SwiGLU of Eva rounds up (layers/mlp.py).
+func TestHiddenUnits_AreTheSoftwares(t *testing.T) {
+	for width := 1; width < 100; width++ {
+		for units := 1; units < 100; units++ {
+			equal(t, width, int(float64(width)*float64(ratioOf(width, units))), units)
+		}
+	}
+	for ratio := range 30 {
+		for _, width := range []int{8, 13, 48} {
+			want := int(math.Ceil(math.Floor(float64(width*ratio)*2/3)/8)) * 8
+			equal(t, [2]int{width, ratio}, dinov2Hidden(vit.Config{Width: width, SwiGLU: true}, float64(ratio)), want)
+		}
+	}
+	m := gomlxtest.Must(timmEva.read(args("embed_dim", 24.0, "num_heads", 2.0, "swiglu_mlp", true, "swiglu_align_to", 8.0,
+		"mlp_ratio", 3.1), true))(t)
+	equal(t, "hidden units", [2]int{m.config.MLPDim, hidden(3, 1e300)}, [2]int{80, 1 << 30}) // 24·3.1 is 74
+	// DINOv2 giant: 8192 units in fc1, for the gate and 4096 hidden units (GluMlp halves mlp_ratio·embed_dim).
+	giant := gomlxtest.Resolved(vit.Config{ImageRows: 518, ImageCols: 518, PatchSize: 14, Width: 1536, Depth: 40,
+		Heads: 24, MLPDim: 4096, Classes: 1000, SwiGLU: true, LayerScale: 1e-5, Position: "learned"})
+	_, out, err := forExport(formatTimm, giant, true, nil)
+	gomlxtest.NoError(t, err)
+	equal(t, "DINOv2 giant", out["mlp_layer"], any(packedGLU))
+	equal(t, "DINOv2 giant", int(1536*float64(out["mlp_ratio"].(fraction))), 8192)
+}
+
+// What is read from fields is written again: the biases of DINOv3 (three switches, here one word), theta, the last norm
+// of timm (vision_transformer.py: use_fc_norm = global_pool == 'avg' if fc_norm is None; eva.py: likewise, and
+// use_post_transformer_norm is its opposite), norms, activations and augmentations. Of Eva's rotation only what differs
+// from this library's default is a hyperparameter; timm's own default theta, 10000, is not this library's. Without an
+// entry timm's models have no augmentation of positions; ours have DINOv3's.
+func TestFields_AreReadAndWritten(t *testing.T) {
+	norm := func(m *foreign) string { return m.config.FinalNorm }
+	bias := func(m *foreign) string { return m.config.QKVBias }
+	eps := func(m *foreign) string { return fmt.Sprint(m.config.Epsilon, m.config.RMSNorm) }
+	rotation := func(m *foreign) string { return fmt.Sprint(m.config.Position, " ", m.params) }
+	const (
+		rotary = `"use_rot_pos_emb":true,"use_abs_pos_emb":false`
+		axial  = rotary + `,"rope_temperature":100`
+		mixed  = rotary + `,"rope_type":"mixed","rope_grid_indexing":"xy","rope_temperature":`
+		v3     = axial + `,"rope_type":"dinov3","rope_rotate_half":true,"rope_rescale_coords":`
+	)
+	for _, c := range []struct {
+		family  *family
+		args    string
+		of      func(*foreign) string
+		want    string
+		written string // where it differs from args
+	}{
+		{&hfDINOv3, `"query_bias":true,"key_bias":true,"value_bias":true`, bias, "", ""},
+		{&hfDINOv3, `"query_bias":true,"key_bias":false,"value_bias":true`, bias, "qv", ""},
+		{&hfDINOv3, `"query_bias":false,"key_bias":false,"value_bias":false`, bias, "none", ""},
+		{&hfDINOv3, `"use_gated_mlp":true,"hidden_act":"silu"`,
+			func(m *foreign) string { return fmt.Sprint(m.config.SwiGLU) }, "true", ""},
+		{&timmViT, `"global_pool":"token","fc_norm":null`, norm, "", `"fc_norm":false`},
+		{&timmViT, `"global_pool":"avg","fc_norm":null`, norm, "pooled", `"fc_norm":true`},
+		{&timmViT, `"global_pool":"token","fc_norm":true`, norm, "pooled", ""},
+		{&timmViT, `"global_pool":"avg","fc_norm":false`, norm, "", ""}, {&timmViT, `"final_norm":false`, norm, "none", ""},
+		{&timmEva, `"global_pool":"avg"`, norm, "pooled", `"use_fc_norm":true,"use_post_transformer_norm":false`},
+		{&timmEva, `"global_pool":"token"`, norm, "", `"use_fc_norm":false,"use_post_transformer_norm":true`},
+		{&timmEva, `"global_pool":"avg","use_fc_norm":false`, norm, "", `"use_post_transformer_norm":true`},
+		{&timmEva, `"global_pool":"token","use_fc_norm":true`, norm, "pooled", ""},
+		{&timmEva, `"global_pool":"token","use_post_transformer_norm":false`, norm, "none", ""},
+		{&timmEva, `"global_pool":"avg","use_fc_norm":false,"use_post_transformer_norm":false`, norm, "none", ""},
+		{&timmViT, `"norm_layer":"LayerNorm"`, eps, "1e-06 false", `"norm_layer":"LayerNorm(eps=1e-06)"`},
+		{&timmViT, `"norm_layer":"LayerNorm(eps=1e-05)"`, eps, "1e-05 false", ""},
+		{&timmViT, `"norm_layer":"rmsnorm"`, eps, "1e-06 true", `"norm_layer":"RmsNorm(eps=1e-06)"`},
+		{&timmViT, `"norm_layer":"RmsNorm(eps=1e-05)"`, eps, "1e-05 true", ""},
+
+		{&timmEva, `"use_abs_pos_emb":false`, rotation, "none map[]", ""}, {&timmEva, ``, rotation, "learned map[]", ""},
+		{&timmEva, axial, rotation, "rope-axial map[rope_axial_first:row]", ""},
+		{&timmEva, `"use_rot_pos_emb":true,"use_abs_pos_emb":true,"rope_temperature":100`, rotation,
+			"learned+rope-axial map[rope_axial_first:row]", ""},
+		{&timmEva, axial + `,"rope_grid_indexing":"xy"`, rotation, "rope-axial map[]", ""},
+		{&timmEva, rotary + `,"rope_temperature":10000`, rotation,
+			"rope-axial map[rope_axial_first:row rope_theta:10000]", ""},
+		{&timmEva, axial + `,"rope_grid_offset":0.5`, rotation,
+			"rope-axial map[rope_axial_first:row rope_axial_offset:0.5]", ""},
+		{&timmEva, axial + `,"ref_feat_shape":[3,5]`, rotation,
+			"rope-axial map[rope_axial_cols:5 rope_axial_first:row rope_axial_rows:3]", ""},
+		{&timmEva, mixed + `10`, rotation, "rope-mixed map[]", ""},
+		{&timmEva, mixed + `100`, rotation, "rope-mixed map[rope_theta:100]", ""},
+		{&timmEva, v3 + `2`, rotation, "rope-dinov3 map[]", ""},
+		{&timmEva, v3 + `1`, rotation, "rope-dinov3 map[rope_dinov3_rescale:1]", ""},
+		{&timmEva, v3 + `null`, rotation, "rope-dinov3 map[rope_dinov3_rescale:0]", ""},
+	} {
+		fields := gomlxtest.Must(values(object(t, "{"+c.args+"}")))(t)
+		m := gomlxtest.Must(c.family.read(fields, true))(t)
+		equal(t, c.args, c.of(m), c.want)
+		maps.Copy(fields, gomlxtest.Must(values(object(t, "{"+c.written+"}")))(t))
+		out := m.write()
+		for key, value := range fields { // comes back as it was
+			equal(t, c.args+": "+key, strings.TrimSuffix(short(out[key]), ".0"), strings.TrimSuffix(short(value), ".0"))
+		}
+	}
+	// Null is no augmentation of the positions, which is not the default of transformers' DINOv3ViTConfig.
+	for key, values := range map[string]map[any]any{"rope_theta": {nil: nil, 100.0: nil, 50.0: 50.0},
+		"pos_embed_rescale": {nil: 0.0, 2.0: nil, 1.5: 1.5}, "pos_embed_shift": {nil: nil, 1.5: 1.5}} {
+		param := map[string]string{"rope_theta": key, "pos_embed_rescale": "rope_dinov3_rescale",
+			"pos_embed_shift": "rope_dinov3_shift"}[key]
+		for value, want := range values {
+			m := gomlxtest.Must(hfDINOv3.read(args(key, value), false))(t)
+			equal(t, fmt.Sprint(key, value), m.params[param], want)
+			check(t, value == nil || fmt.Sprint(m.write()[key]) == fmt.Sprint(value), "%s %v is written as it was", key, value)
+		}
+	}
+	plain := changedBy(ownViT("learned"), func(c *vit.Config) { c.QKVBias = "qv" }) // which VisionTransformer lacks
+	m, out, err := forExport(formatTimm, plain, true, nil)
+	if err != nil || m.family != &timmEva || out["rope_type"] != "cat" || fmt.Sprint(out["rope_temperature"]) != "10000" {
+		t.Errorf("%v, rope_type of a model without rotary positions is %v, timm's default is cat", err, out["rope_type"])
+	}
+}
+
+// CLIP's file has a configuration for each tower, or that of the image tower alone. CLIPConfig of transformers 5.23
+// reads vision_config_dict in place of vision_config.
+func TestFieldsIn_ImageTower(t *testing.T) {
+	for text, want := range map[string]map[string]any{
+		`{"hidden_size":7}`: args("hidden_size", 7.0), `{"hidden_size":5,"vision_config":{"hidden_size":7}}`: args(
+			"hidden_size", 7.0),
+		`{"vision_config":{"hidden_size":8,"patch_size":16},"vision_config_dict":{"hidden_size":24}}`: args(
+			"hidden_size", 24.0),
+		`{"vision_config":3}`: nil,
+	} {
+		got, err := hfCLIP.fieldsIn(object(t, text))
+		check(t, (err == nil) == (want != nil) && maps.Equal(got, want), "%s: %v, %v, want %v", text, got, err, want)
+	}
+}
+
+// timm.create_model ignores arguments that are None; a file's own arguments come before the architecture's, then those
+// of pretrained_cfg (_update_default_model_kwargs in timm/models/_builder.py: the channels, the pooling and, with
+// fixed_input_size or without a position table, the size), which older files have at their top level, then the class's.
+func TestTimmArgs_HaveTheirOrder(t *testing.T) {
+	const gap, mixed = "vit_base_patch16_gap_224", "vit_small_patch16_rope_mixed_224" // gap: of 16 heads, avg
+	size, usual := []any{30.0, 40.0}, []any{224.0, 224.0}
+	for _, c := range []struct {
+		name, config string
+		want         map[string]any // nil: refused
+	}{
+		{gap, `{}`, args("num_heads", 16.0, "depth", 12.0, "in_chans", 3.0, "global_pool", "avg", "img_size", usual)},
+		{gap, `{"model_args":{"num_heads":8}}`, args("num_heads", 8.0)},
+		{gap, `{"model_args":{"num_heads":null}}`, args("num_heads", 16.0)},
+		{gap, `{"model_args":{"act_layer":"SiLU"}}`, args("act_layer", "silu")},
+		{gap, `{"input_size":[1,30,40]}`, args("in_chans", 1.0, "img_size", usual)},
+		{gap, `{"input_size":[5,30,40],"model_args":{"in_chans":2}}`, args("in_chans", 2.0)},
+		{gap, `{"input_size":[5,30,40],"pretrained_cfg":{"input_size":[7,30,40]}}`, args("in_chans", 7.0)},
+		{gap, `{"input_size":[5,30,40],"pretrained_cfg":{}}`, args("in_chans", 3.0)},
+		{"vit_base_patch16_224", `{"pretrained_cfg":{"global_pool":"avg"}}`, args("global_pool", "avg")},
+		{"vit_base_patch16_224", `{"global_pool":"avg","model_args":{"global_pool":"map"}}`, args("global_pool", "map")},
+		{gap, `{"input_size":[4,30,40],"fixed_input_size":true}`, args("in_chans", 4.0, "img_size", size)},
+		{gap, `{"pretrained_cfg":{"input_size":[4,30,40],"fixed_input_size":true}}`, args("img_size", size)},
+		{gap, `{"input_size":[4,30,40],"fixed_input_size":true,"model_args":{"img_size":8}}`, args("img_size", 8.0)},
+		{gap, `{"input_size":[4,30,40],"fixed_input_size":true,"model_args":{"dynamic_img_size":true}}`,
+			args("img_size", usual)},
+		{mixed, `{"input_size":[4,30,40]}`, args("img_size", size)},
+		{gap, `{"model_args":3}`, nil}, {gap, `{"model_args":{"depth":1e400}}`, nil}, {gap, `{"pretrained_cfg":3}`, nil},
+		{gap, `{"input_size":[0,3,5]}`, nil}, {gap, `{"input_size":[3,16384,16385]}`, nil},
+		{gap, `{"input_size":[3,5]}`, nil}, {gap, `{"input_size":[3,5,7],"fixed_input_size":1}`, nil},
+	} {
+		got, err := timmArgs(c.name, object(t, c.config))
+		equal(t, fmt.Sprint(c.name, c.config, err), err == nil, c.want != nil)
+		for key, want := range c.want {
+			equal(t, c.name+" "+c.config+": "+key, got[key], want)
+		}
+	}
+}
+
+// Every architecture of timm is read and comes back from the arguments that are written, except those with an option
+// that the network lacks; defaults of an architecture are not in its file.
+func TestArchitectures_ComeBackFromTheirArguments(t *testing.T) {
+	want := map[string]func(*vit.Config) bool{
+		"vit_base_patch16_gap_224":    func(c *vit.Config) bool { return c.Heads == 16 && c.Pool == "mean" },
+		"vit_base_patch32_siglip_256": func(c *vit.Config) bool { return c.Activation == "gelu_tanh" },
+		"vit_base_patch16_clip_224":   func(c *vit.Config) bool { return c.PreNorm && c.Epsilon == 1e-5 },
+		"eva_large_patch14_196":       func(c *vit.Config) bool { return c.ClassToken && c.FinalNorm == "pooled" },
+		"vit_giant_patch14_dinov2":    func(c *vit.Config) bool { return c.SwiGLU && c.MLPDim == 4096 && c.Heads == 24 },
+		"beitv2_base_patch16_224":     func(c *vit.Config) bool { return c.Position == "relative-table" },
+	}
+	read := 0
+	for _, name := range ArchitectureNames() {
+		f := gomlxtest.Must(timmFamily(name))(t)
+		m, err := f.read(gomlxtest.Must(timmArgs(name, nil))(t), true)
+		if err != nil {
+			if want[name] != nil || !strings.Contains(err.Error(), " is ") { // names the option
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		read++
+		back, err := f.read(gomlxtest.Must(asJSON(m.write()))(t), true)
+		check(t, err == nil && back.config == m.config && maps.Equal(back.params, m.params),
+			"%s is read again as %+v, %v, was %+v", name, back, err, m)
+		ok := want[name]
+		check(t, ok == nil || ok(&m.config), "%s is %+v", name, m.config)
+	}
+	equal(t, "architectures, read and all", [2]int{read, len(ArchitectureNames())}, [2]int{251 - 16, 251})
+	// A model is written as the architecture from which the fewest arguments differ, the first of these by name.
+	for name, want := range map[string]string{
+		"vit_tiny_patch16_224":  "deit_tiny_patch16_224 map[fc_norm:false img_size:224]", // of equal arguments
+		"aimv2_1b_patch14_448":  "aimv2_1b_patch14_224 map[img_size:448]",
+		"beit_base_patch16_384": "beit_base_patch16_384 map[use_fc_norm:true]",
+	} {
+		f := gomlxtest.Must(timmFamily(name))(t)
+		m := gomlxtest.Must(f.read(gomlxtest.Must(timmArgs(name, nil))(t), true))(t)
+		as, args, err := architectureFor(f.class, m.write())
+		gomlxtest.NoError(t, err)
+		equal(t, name, fmt.Sprint(as, " ", args), want)
+	}
+	_, _, err := architectureFor("Conv", nil)
+	check(t, err != nil && !slices.Contains(ArchitectureNames(), "Conv"), "another class is written")
 }

@@ -18,11 +18,7 @@ func TestSave_FullDiskKeepsTheOlderCheckpoint(t *testing.T) {
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=1m"); err != nil {
 		t.Skipf("no small disk can be mounted: %v", err)
 	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(disk, 0); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { gomlxtest.NoError(t, syscall.Unmount(disk, 0)) })
 	free := func() (bytes int) {
 		var s syscall.Statfs_t
 		gomlxtest.NoError(t, syscall.Statfs(disk, &s))
@@ -42,15 +38,11 @@ func TestSave_FullDiskKeepsTheOlderCheckpoint(t *testing.T) {
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, syscall.ENOSPC) {
-			t.Errorf("%d pages: %v", pages, err)
-		}
-		if afterFault(t, dir, "", err, stores); free() != pages*page {
-			t.Errorf("%d pages: %d bytes are free after the failure", pages, free())
-		}
+		check(t, errors.Is(err, syscall.ENOSPC), "%d pages: %v", pages, err)
+		afterFault(t, dir, "", err, stores)
+		equal(t, "free bytes after the failure", free(), pages*page)
 	}
 	t.Logf("%d tries", pages)
-	if c, skipped := newest(t, dir); c.Step != 2 || len(skipped) > 0 || pages < 17 {
-		t.Errorf("with %d pages step %d is saved, skipped %v", pages, c.Step, skipped)
-	}
+	c, skipped := newest(t, dir)
+	check(t, c.Step == 2 && len(skipped) == 0 && pages >= 17, "with %d pages %+v is saved, skipped %v", pages, c, skipped)
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 	"gonum.org/v1/gonum/floats"
 
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit"
@@ -102,9 +103,7 @@ func trace(t testing.TB, m *Imported, images fixtures.Tensor, of func(*vit.Trace
 	got := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
 		return of(m.Config.Trace(s.In("vit"), in[0], false))
 	}, gomlxtest.Input(images))
-	if n := store.Scope("/vit").NumVariables(); n != len(m.Variables) {
-		t.Errorf("the model has %d variables, the import %d", n, len(m.Variables))
-	}
+	equal(t, "variables of the model and the import", store.Scope("/vit").NumVariables(), len(m.Variables))
 	return got
 }
 
@@ -119,42 +118,60 @@ func TestImport_OneModelInThreeFormats(t *testing.T) {
 		for _, path := range []string{file, filepath.Dir(file)} {
 			m := imported(t, path, optionsFor(t, set))
 			same(t, path, m, timm)
-			if sum := fmt.Sprintf("%x", sha256.Sum256(raw)); m.SHA256 != sum {
-				t.Errorf("%s: SHA-256 %s, want %s", path, m.SHA256, sum)
-			}
+			equal(t, path, m.SHA256, fmt.Sprintf("%x", sha256.Sum256(raw)))
 			config := readMeta(t, set).Config
-			wanted := gomlxtest.Resolved(vit.Config{
+			equal(t, path, m.Config, gomlxtest.Resolved(vit.Config{
 				ImageRows: want.ImgSize[0], ImageCols: want.ImgSize[1], PatchSize: want.Patch, Width: want.Width,
 				Depth: want.Depth, Heads: want.Heads, MLPDim: int(want.MLPRatio * float64(want.Width)),
 				Classes: want.Classes, Position: "learned", Epsilon: config.Epsilon,
-			})
+			}))
 			var labels []string
 			for i := range len(config.Labels) {
 				labels = append(labels, config.Labels[strconv.Itoa(i)])
 			}
-			if m.Config != wanted || !slices.Equal(m.Labels, labels) {
-				t.Errorf("%s: %+v of %q, want %+v of %q", path, m.Config, m.Labels, wanted, labels)
-			}
+			equal(t, path, m.Labels, labels)
 			o := optionsFor(t, set)
 			o.Classes = want.Classes + 3
-			if m := imported(t, path, o); m.Config.Classes != o.Classes || !m.Headless() || m.Labels != nil {
-				t.Errorf("%s: %d classes, labels %q, report %q", path, m.Config.Classes, m.Labels, m.Report)
-			}
+			m = imported(t, path, o)
+			check(t, m.Config.Classes == o.Classes && m.Headless() && m.Labels == nil, "%s: %+v, %q", path, m.Config, m.Labels)
 		}
+	}
+}
+
+// equal fails the test unless two values are deeply equal.
+func equal[T any](t testing.TB, what any, got, want T) {
+	t.Helper()
+	check(t, reflect.DeepEqual(got, want), "%v: got %+v, want %+v", what, got, want)
+}
+
+// check fails the test with a message unless something holds.
+func check(t testing.TB, holds bool, format string, of ...any) {
+	t.Helper()
+	if !holds {
+		t.Errorf(format, of...)
+	}
+}
+
+// errorOf is the error of a call alone.
+func errorOf[T any](_ T, err error) error { return err }
+
+// told requires whether the lines of a report, each between newlines, have a text.
+func told(t *testing.T, what string, report []string, text string, want bool) {
+	t.Helper()
+	if lines := "\n" + strings.Join(report, "\n") + "\n"; strings.Contains(lines, text) != want {
+		t.Errorf("%s: the report has %q: %v, want %v: %s", what, text, !want, want, lines)
 	}
 }
 
 // same compares two imports bit for bit.
 func same(t testing.TB, name string, got, want *Imported) {
 	t.Helper()
-	if len(got.Variables) != len(want.Variables) || len(want.Variables) == 0 {
-		t.Errorf("%s: %d variables, want %d", name, len(got.Variables), len(want.Variables))
-	}
+	check(t, len(got.Variables) == len(want.Variables) && len(want.Variables) != 0,
+		"%s: %d variables, want %d", name, len(got.Variables), len(want.Variables))
 	for path, w := range want.Variables {
 		g := got.Variables[path]
-		if g == nil || !g.Shape().Equal(w.Shape()) || !bytes.Equal(bytesOf(t, g), bytesOf(t, w)) {
-			t.Errorf("%s: variable %q differs", name, path)
-		}
+		check(t, g != nil && g.Shape().Equal(w.Shape()) && bytes.Equal(bytesOf(t, g), bytesOf(t, w)),
+			"%s: variable %q differs", name, path)
 	}
 }
 
@@ -195,10 +212,7 @@ func readFile(t testing.TB, file string) []byte {
 func putFile(t testing.TB, file string, raw []byte) {
 	t.Helper()
 	// ext4 flushes a truncated and rewritten file, which takes milliseconds, but not a new one.
-	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
-		t.Fatal(err)
-	}
-	gomlxtest.NoError(t, os.WriteFile(file, raw, 0o644))
+	gomlxtest.NoError(t, errors.Join(os.RemoveAll(file), os.WriteFile(file, raw, 0o644)))
 }
 
 // rewrite replaces the content of a file by the result of change.
@@ -229,9 +243,7 @@ func testImportOtherSizes(t *testing.T) {
 			cases = append(cases, resized{sets[formatJAX], "", "", key, ""})
 		}
 	}
-	if len(cases) == listed {
-		t.Error("the fixture has no case of Google's")
-	}
+	check(t, len(cases) != listed, "the fixture has no case of Google's")
 	for _, c := range cases {
 		name, want := fmt.Sprint(c), fixtures.Tensors(t, c.set, "tensors.safetensors")
 		from, size := imported(t, setDir(t, c.set), optionsFor(t, c.set)).Config, []int{0, 0}
@@ -250,9 +262,7 @@ func testImportOtherSizes(t *testing.T) {
 		}
 		line := fmt.Sprintf("positions: %d×%d -> %d×%d (%s)", from.Rows(), from.Cols(), m.Config.Rows(), m.Config.Cols(),
 			cmp.Or(c.kind, map[string]string{dinoSets[1]: resampleTimm}[c.set], m.Format))
-		if !slices.Contains(m.Report, line) {
-			t.Errorf("%s: report %q lacks %q", name, m.Report, line)
-		}
+		told(t, name, m.Report, "\n"+line+"\n", true)
 	}
 }
 
@@ -283,9 +293,8 @@ func testInspectFixtures(t *testing.T) {
 			ok = slices.Equal(sizes, []int{c.Width, c.Depth, c.Heads, c.Classes, 0}) &&
 				strings.Contains(info.Refused, "grid of its")
 		}
-		if !ok || info.Format != format || !maps.Equal(info.numbers, map[string]int{"float32": c.Parameters()}) {
-			t.Errorf("%s: %+v, numbers %v, want %+v", format, info, info.numbers, c)
-		}
+		check(t, ok && info.Format == format && maps.Equal(info.numbers, map[string]int{"float32": c.Parameters()}),
+			"%s: %+v, numbers %v, want %+v", format, info, info.numbers, c)
 	}
 }
 
@@ -301,32 +310,21 @@ func TestInspect_Checkpoint(t *testing.T) {
 	damaged := beside(t, dir, newStore(t, 3), 43, nil)
 	putFile(t, filepath.Join(damaged, storeName), []byte("{}"))
 	info := inspected(t, dir)
-	if info.Path != filepath.Join(dir, "step-00000005") || info.Format != formatCheckpoint || info.Step != 5 ||
-		info.Config != c ||
-		!reflect.DeepEqual(info.Params, map[string]any{"wepe_alpha_u": 0.25}) || strings.Join(info.Labels, "") != "abcdefg" ||
-		len(info.Notes) != 1 || !strings.Contains(info.Notes[0], damaged) || len(info.Tensors) != store.NumVariables() {
-		t.Errorf("%+v", info)
-	}
-	if got := info.numbers; !maps.Equal(got, own) {
-		t.Errorf("numbers %v, the model has %v", got, own)
-	}
-	if m := imported(t, dir, ImportOptions{}); !slices.ContainsFunc(m.Report, func(line string) bool {
-		return strings.Contains(line, damaged)
-	}) {
-		t.Errorf("the import reports %q", m.Report)
-	}
+	check(t, len(info.Notes) == 1 && len(info.Tensors) == store.NumVariables(),
+		"%q, %d tensors", info.Notes, len(info.Tensors))
+	told(t, "Inspect", info.Notes, damaged, true)
+	told(t, "Import", imported(t, dir, ImportOptions{}).Report, damaged, true)
+	equal(t, dir, *info, Info{Path: filepath.Join(dir, "step-00000005"), Format: formatCheckpoint, Step: 5, Config: c,
+		Params: args("wepe_alpha_u", 0.25), Labels: strings.Fields("a b c d e f g"), numbers: own,
+		Tensors: info.Tensors, Notes: info.Notes, PreprocessError: info.PreprocessError})
 	for v := range store.IterVariables() {
 		at := slices.IndexFunc(info.Tensors, func(t tensorInfo) bool { return t.Name == v.Path() })
-		if at < 0 || !slices.Equal(info.Tensors[at].Shape, append([]int{}, v.Shape().Dimensions...)) {
-			t.Errorf("%s is not among the tensors with its shape", v.Path())
-		}
+		check(t, at >= 0 && slices.Equal(info.Tensors[at].Shape, append([]int{}, v.Shape().Dimensions...)),
+			"%s is not among the tensors with its shape", v.Path())
 	}
-	if _, err := Inspect(damaged, ImportOptions{}); err == nil {
-		t.Error("a damaged checkpoint was inspected")
-	}
-	if info = inspected(t, save(t, Saver{Dir: t.TempDir()}, newStore(t, 4), 44, 3)); info.Refused == "" {
-		t.Errorf("no model: %+v", info)
-	}
+	refuses(t, "a damaged checkpoint", errorOf(Inspect(damaged, ImportOptions{})), inFile, "")
+	info = inspected(t, save(t, Saver{Dir: t.TempDir()}, newStore(t, 4), 44, 3))
+	check(t, info.Refused != "", "no model: %+v", info)
 }
 
 // ONNX files are recognized by their first byte; names of a file cannot command the terminal.
@@ -335,40 +333,30 @@ func TestInspect_ExportsAndUnknownFiles(t *testing.T) {
 	dir := exportedFrom(t, stirred(t, c, map[string]any{"wepe_alpha_u": 0.25}), c, ExportOptions{Format: formatNative,
 		DType: "float16"})
 	info := inspected(t, dir)
-	if n := info.numbers; info.Format != formatNative || info.Config != c || info.Params["wepe_alpha_u"] != 0.25 ||
-		n["float16"] == 0 || n["float32"] == 0 { // the encoding's types are kept
-		t.Errorf("%+v, %v", info, info.numbers)
-	}
+	check(t, info.Format == formatNative && info.Config == c && info.Params["wepe_alpha_u"] == 0.25, "%+v", info)
+	check(t, info.numbers["float16"] > 0 && info.numbers["float32"] > 0, "the encoding's types: %v", info.numbers)
 	putFile(t, filepath.Join(dir, "model.onnx"), []byte{8, 9}) // IR version 9
 	for _, path := range []string{dir, filepath.Join(dir, "model.onnx")} {
-		if info := inspected(t, path); info.Format != formatONNX || len(info.Tensors) != 0 {
-			t.Errorf("%+v", info)
-		}
+		info := inspected(t, path)
+		check(t, info.Format == formatONNX && len(info.Tensors) == 0, "%+v", info)
 	}
 	alone := filepath.Join(t.TempDir(), "model.onnx")
 	putFile(t, alone, []byte{8, 9})
 	for _, path := range []string{alone, filepath.Dir(alone)} {
-		if _, err := Import(path, ImportOptions{}); err == nil || !strings.Contains(err.Error(), alone) {
-			t.Errorf("a graph alone: %v", err)
-		}
+		outcome(t, "a graph alone", errorOf(Import(path, ImportOptions{})), alone)
 	}
 	for name, raw := range map[string][]byte{"empty.onnx": nil, "other.onnx": []byte("9")} {
 		putFile(t, filepath.Join(dir, name), raw)
-		_, err := Inspect(filepath.Join(dir, name), ImportOptions{})
-		refuses(t, name, err, inFile, name)
+		refuses(t, name, errorOf(Inspect(filepath.Join(dir, name), ImportOptions{})), inFile, name)
 	}
 	file := filepath.Join(t.TempDir(), "x.safetensors")
 	writeWeights(t, file, map[string]*tensors.Tensor{
 		"b\x1b[31m": tensors.FromValue([]int64{1, 2}), "a": tensors.FromValue(true),
 	})
 	info = inspected(t, file)
-	if info.Format != "" || info.Config != (vit.Config{}) || info.Refused == "" || len(info.Tensors) != 2 ||
-		info.Tensors[1].DType != "int64" || info.Tensors[0].Name != "a" {
-		t.Errorf("%+v", info)
-	}
-	if text := info.String(); strings.Contains(text, "\x1b") {
-		t.Errorf("a name commands the terminal: %q", text)
-	}
+	check(t, info.Format == "" && info.Config == (vit.Config{}) && info.Refused != "" && len(info.Tensors) == 2 &&
+		info.Tensors[1].DType == "int64" && info.Tensors[0].Name == "a", "%+v", info)
+	check(t, !strings.Contains(info.String(), "\x1b"), "a name commands the terminal")
 }
 
 // kindsOfTorch are our kinds, by the names of torch's results.
@@ -392,15 +380,11 @@ func testResampleEqualsTorch(t *testing.T) {
 		from, to := gridSize{in.Shape[0], in.Shape[1]}, gridSize{want.Shape[0], want.Shape[1]}
 		got, report, err := Resample(in.Float32(), in.Shape[2], 0, from, to, kind)
 		gomlxtest.NoError(t, err)
-		if want := fmt.Sprintf("%d×%d -> %d×%d (%s)", from[0], from[1], to[0], to[1], kind); report != want {
-			t.Errorf("report %q, want %q", report, want)
-		}
+		equal(t, key, report, fmt.Sprintf("%d×%d -> %d×%d (%s)", from[0], from[1], to[0], to[1], kind))
 		gomlxtest.NearAbs(t, key, got, want.Data, 1e-5)
 	}
 	for _, kind := range kindsOfTorch {
-		if seen[kind] < 2 {
-			t.Errorf("the fixture holds %d cases of %s", seen[kind], kind)
-		}
+		check(t, seen[kind] >= 2, "the fixture holds %d cases of %s", seen[kind], kind)
 	}
 }
 
@@ -422,7 +406,7 @@ func TestResample_WeightsSumToOne(t *testing.T) {
 // The class token is unchanged; an equal grid is a copy, but a grid with as many patches in other rows is not.
 func TestResample_CopiesAnEqualGridAndPrefixRows(t *testing.T) {
 	const width, patches = 7, 16
-	equal := func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }
+	bits := func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }
 	for kind := range resamplers {
 		for _, prefix := range []int{0, 1, 2} {
 			in := make([]float32, (prefix+patches)*width)
@@ -432,8 +416,8 @@ func TestResample_CopiesAnEqualGridAndPrefixRows(t *testing.T) {
 			in[0], in[1] = float32(math.NaN()), float32(math.Copysign(0, -1))
 			for to, same := range map[gridSize]int{{2, 8}: len(in), {4, 4}: prefix * width} {
 				got, _, err := Resample(in, width, prefix, gridSize{2, 8}, to, kind)
-				if err != nil || len(got) != len(in) || &got[0] == &in[0] || !slices.EqualFunc(got[:same], in[:same], equal) ||
-					same < len(in) && slices.EqualFunc(got[same:], in[same:], equal) {
+				if err != nil || len(got) != len(in) || &got[0] == &in[0] || !slices.EqualFunc(got[:same], in[:same], bits) ||
+					same < len(in) && slices.EqualFunc(got[same:], in[same:], bits) {
 					t.Errorf("%s, prefix %d to %v: %v, %v", kind, prefix, to, got, err)
 				}
 			}
@@ -456,9 +440,8 @@ func TestResample_Bounds(t *testing.T) {
 		{6, 1, 1, from, resampleHF, false}, {6, 1, 0, gridSize{1 << 10, 1<<10 + 1}, resampleHF, false},
 		{6, 1, 0, gridSize{1<<14 + 1, 1}, resampleHF, false}, {6, 1, 0, gridSize{1, 1<<14 + 1}, resampleHF, false},
 	} {
-		if _, _, err := Resample(make([]float32, c.numbers), c.width, c.prefix, from, c.to, c.kind); (err == nil) != c.ok {
-			t.Errorf("%+v: %v", c, err)
-		}
+		_, _, err := Resample(make([]float32, c.numbers), c.width, c.prefix, from, c.to, c.kind)
+		equal(t, fmt.Sprint(c, err), err == nil, c.ok)
 	}
 }
 
@@ -468,16 +451,261 @@ func TestLogits_NeedEveryVariableAndImagesOfTheModel(t *testing.T) {
 	store, b := stirred(t, c, nil), gomlxtest.Backend()
 	larger := c
 	larger.ImageRows = 8
-	_, ok := forward(b, store, "/vit", c, Noise(c, 2, 5))
-	if _, err := forward(b, store, "/vit", c, Noise(larger, 2, 5)); err == nil || ok != nil {
-		t.Errorf("images of another size: %v, its own: %v", err, ok)
-	}
+	gomlxtest.NoError(t, errorOf(forward(b, store, "/vit", c, Noise(c, 2, 5))))
+	check(t, errorOf(forward(b, store, "/vit", c, Noise(larger, 2, 5))) != nil, "images of another size")
 	gomlxtest.NoError(t, store.DeleteVariable("/vit/norm/gain"))
-	if _, err := forward(b, store, "/vit", c, Noise(c, 2, 5)); err == nil {
-		t.Error("a model that lacks a variable has logits")
+	check(t, errorOf(forward(b, store, "/vit", c, Noise(c, 2, 5))) != nil, "a model that lacks a variable")
+	empty := &Imported{Config: c, Variables: map[string]*tensors.Tensor{}}
+	outcome(t, "an import without its table", errorOf(empty.Logits(b, Noise(c, 2, 5))), positionPath)
+}
+
+// One value per channel, of the files that each software reads: transformers 5 reads processor_config.json before
+// preprocessor_config.json, timm pretrained_cfg and in old files the config itself. Three channels make an image; a
+// model of another number has no preprocessing here, but may have its normalization.
+func TestImport_MeanAndStd(t *testing.T) {
+	one := changedBy(smallViT, func(c *vit.Config) { c.Depth = 1 })
+	gray := changedBy(one, func(c *vit.Config) { c.Channels = 1 })
+	of := func(more string) string { return hfConfig("num_hidden_layers", "1", "num_channels", more) }
+	theirs := func(more string) string { return strings.TrimSuffix(timmConfig(one), "}") + "," + more + "}" }
+	const numbers = `"mean":[0.1,0.2,0.3],"std":[0.4,0.5,0.6]`
+	const images = `{"image_mean":[0.1,0.2,0.3],"image_std":[0.4,0.5,0.6]}`
+	const google = `{"model_type":"vit-jax","image_size":[6,10]}`
+	mean, std, half := []float64{0.1, 0.2, 0.3}, []float64{0.4, 0.5, 0.6}, []float64{0.5, 0.5, 0.5}
+	for i, c := range []struct {
+		n                               naming
+		model                           vit.Config
+		config, preprocessor, processor string
+		mean, std                       []float64
+		names                           string // in the reason why images are not preprocessed
+	}{
+		{hfBase, one, of("3"), images, "", mean, std, ""}, {hfBase, one, of("3"), "", "", nil, nil, ""},
+		{hfBase, one, of("3"), `{"image_mean":[0.7,0.8,0.9],"image_std":[1,1,1]}`, `{"image_processor":` + images + `}`, mean,
+			std, ""},
+		{hfBase, one, of("3"), `{"do_normalize":false,"image_mean":[1,1,1],"image_std":[2,2,2]}`, "", []float64{0, 0, 0},
+			[]float64{1, 1, 1}, ""},
+		{hfBase, gray, of("1"), `{"image_mean":[0.25],"image_std":[0.75]}`, "", []float64{0.25}, []float64{0.75}, ""},
+		{hfBase, one, of("3"), `{"image_mean":[0.1],"image_std":[1,1,1]}`, "", nil, nil, "image_mean"},
+		{hfBase, one, of("3"), `{"image_mean":[0,0,0],"image_std":[1,0,1]}`, "", nil, nil, "image_std"},
+		{hfBase, one, of("3"), `{"image_mean":`, "", nil, nil, foreignPreprocessor},
+		{timm, one, theirs(`"pretrained_cfg":{` + numbers + `}`), "", "", mean, std, ""},
+		{timm, one, theirs(`"input_size":[3,6,10],` + numbers), "", "", mean, std, ""},
+		{timm, one, timmConfig(one), "", "", nil, nil, ""},
+		{jax, one, "", "", "", half, half, ""}, {jax, gray, "", "", "", half[:1], half[:1], ""},
+		{jax, gray, google, "", "", nil, nil, ""}, // an export, whose files say it
+		{jax, gray, google, `{"image_mean":[0.25],"image_std":[0.75]}`, "", []float64{0.25}, []float64{0.75}, ""},
+		{jax, gray, google, `{"image_mean":[0.25],"image_std":[0]}`, "", nil, nil, ""},
+	} {
+		file := put(t, c.n, made(c.n, c.model), c.config)
+		for name, text := range map[string]string{foreignPreprocessor: c.preprocessor, foreignProcessor: c.processor} {
+			if text != "" {
+				putFile(t, filepath.Join(filepath.Dir(file), name), []byte(text))
+			}
+		}
+		m := imported(t, file, ImportOptions{Hints: Hints{Grid: smallGrid}})
+		if c.names != "" {
+			outcome(t, fmt.Sprint(i), m.PreprocessError, c.names)
+		}
+		equal(t, i, [][]float64{m.Mean, m.Std}, [][]float64{c.mean, c.std})
+		check(t, c.model.Channels != 1 || m.Preprocess == nil && m.PreprocessError == nil,
+			"%d: %+v, %v", i, m.Preprocess, m.PreprocessError)
 	}
-	_, err := (&Imported{Config: c, Variables: map[string]*tensors.Tensor{}}).Logits(b, Noise(c, 2, 5))
-	if err == nil || !strings.Contains(err.Error(), positionPath) {
-		t.Errorf("an import without its table: %v", err)
+}
+
+func TestImport_PreprocessingOrTheReason(t *testing.T) {
+	file := put(t, hf, made(hf, smallViT), hfConfig())
+	const size = `{"size":{"height":6,"width":10},`
+	const numbers = `"image_mean":[0.1,0.2,0.3],"image_std":[0.4,0.5,0.6],"resample":2}`
+	for text, taken := range map[string]bool{
+		size + numbers: true, size + `"do_pad":true,` + numbers: false, `{"size":{"shortest_edge":6},` + numbers: false,
+		size + `"resample":2}`: false, size + `"resample":2,"image_processor_type":"ViTImageProcessor"}`: true,
+		size + `"image_processor_type":"LevitImageProcessor",` + numbers: false,
+	} {
+		putFile(t, filepath.Join(filepath.Dir(file), foreignPreprocessor), []byte(text))
+		m := imported(t, file, ImportOptions{})
+		gomlxtest.Must(m.Resize(6, 10, ""))(t)
+		said := strings.Count(strings.Join(m.Report, "\n"), "preprocessing: ")
+		if (m.Preprocess != nil) != taken || (m.PreprocessError == nil) != taken || said != when(!taken, 1) ||
+			taken && m.Preprocess.Size != [2]int{6, 10} || (inspected(t, file).PreprocessError == "") != taken {
+			t.Errorf("%s: %+v, %v, %q", text, m.Preprocess, m.PreprocessError, m.Report)
+		}
 	}
+}
+
+// transformers' image-classification pipeline: a sigmoid of several labels and of a single one, the logits of a
+// regression. Our own format has the same entry; timm and Google have none, so that their exports must say what is
+// lost.
+func TestScores_AreThoseOfTransformersPipeline(t *testing.T) {
+	one := changedBy(smallViT, func(c *vit.Config) { c.Classes = 1 })
+	of := func(problem string) string { return hfConfig("problem_type", problem) }
+	for _, c := range []struct {
+		n       naming
+		model   vit.Config
+		config  string
+		classes int
+		want    string
+	}{
+		{hf, smallViT, hfConfig(), 0, softmax}, {hf, smallViT, of("null"), 0, softmax},
+		{hf, smallViT, of(`"single_label_classification"`), 0, softmax}, {hf, one, hfConfig(), 0, sigmoid},
+		{hf, smallViT, of(`"multi_label_classification"`), 0, sigmoid}, {timm, one, timmConfig(one), 0, softmax},
+		{hf, smallViT, of(`"multi_label_classification"`), 3, softmax}, {hf, smallViT, of(`"regression"`), 0, noActivation},
+	} {
+		m := imported(t, put(t, c.n, made(c.n, c.model), c.config), ImportOptions{Classes: c.classes})
+		equal(t, c.config, m.Activation, c.want)
+		if m.Config.Epsilon = 1e-6; m.Headless() || c.model.Classes == 1 { // epsilon as timm's and Google's
+			continue
+		}
+		for _, format := range fileFormats {
+			dir := filepath.Join(t.TempDir(), format)
+			report := gomlxtest.Must(Export(dir, nil, loaded(t, m), m.Config, ExportOptions{Format: format,
+				Activation: m.Activation}))(t)
+			lost := format == formatTimm || format == formatJAX
+			told(t, c.config+" as "+format, report, "scores: ", lost && c.want != softmax)
+			again := imported(t, dir, ImportOptions{}).Activation
+			check(t, again == c.want || lost, "%s as %s: opened with %s", c.config, format, again)
+		}
+	}
+}
+
+// timm writes label_names as a list, or as an object if the numbers of the classes have gaps; old files have labels.
+// Names of another number of classes belong to another head.
+func TestLabels_OfTheHead(t *testing.T) {
+	list := func(n int) string { return "[" + strings.TrimSuffix(strings.Repeat(`"x",`, n), ",") + "]" }
+	byID := func(n int) string { return labels(n-1, fmt.Sprint(n-1)) }
+	for fields, want := range map[string]int{ // -1: refused
+		`"label_names":` + list(13): 13, `"label_names":null`: 0, `"label_names":` + byID(12): 0, `"label_names":[]`: 0,
+		`"label_names":` + list(12): -1, `"labels":` + list(13): 13, `"labels":` + list(12): 0, ``: 0,
+		`"pretrained_cfg":{"label_names":` + list(13) + `}`: 13, `"pretrained_cfg":{"label_names":` + list(12) + `}`: 0,
+		`"id2label":` + byID(13): 13, `"id2label":` + byID(12): -1, `"id2label":` + byID(14): -1,
+	} {
+		got, err := labelsIn(object(t, "{"+fields+"}"), 13)
+		check(t, (err == nil) == (want >= 0) && (err != nil || len(got) == want),
+			"%.40s: %d labels, %v, want %d", fields, len(got), err, want)
+	}
+	// The names that torchvision 0.29's weights have for these classes; timm's for models of 1000 classes.
+	names := slices.Clone(knownLabels(formatTimm, 1000))
+	for class, want := range map[int]string{0: "tench", 134: "crane bird", 285: "Egyptian cat", 517: "crane",
+		967: "espresso", 999: "toilet tissue"} {
+		check(t, len(names) == 1000 && names[class] == want, "%d is %q, want %q", class, names[class], want)
+	}
+	if slices.Sort(names); len(slices.Compact(names)) != 1000 || knownLabels(formatTimm, 21843) != nil ||
+		knownLabels(formatHF, 1000) != nil {
+		t.Error("names of other classes, or a name twice")
+	}
+}
+
+// Weights of timm without a config.json have the sizes of the architecture, and their grid from the options.
+func TestImport_GridOfTheOptions(t *testing.T) {
+	c := gomlxtest.Resolved(vit.Config{ImageRows: 48, ImageCols: 80, PatchSize: 16, Width: 64, Depth: 6, Heads: 2,
+		MLPDim: 192, Classes: 3, Position: "learned"}) // timm's test_vit
+	hints := Hints{Architecture: "test_vit", Grid: gridSize{3, 5}}
+	equal(t, "test_vit", imported(t, put(t, timm, made(timm, c), ""), ImportOptions{Hints: hints}).Config, c)
+}
+
+// rectangle is the preprocessing of a run at 8×16 that crops, as Recipe.Preprocessing makes it.
+var rectangle = preprocess.Settings{Resize: preprocess.ResizeCover, Size: [2]int{8, 16}, Crop: [2]int{8, 16},
+	Resample: preprocess.Bicubic, Mean: [3]float64{0.5, 0.25, 0.125}, Std: [3]float64{0.5, 0.75, 0.3}}
+
+// Hugging Face's processors crop squares or rectangles of an image whose shorter side was set, so none covers 8×16;
+// timm's does, and rounds half pixels to even. A model trained with aspect keep has a grid per image; its files
+// describe one size.
+func TestExport_PreprocessingWhereTheFormatHasIt(t *testing.T) {
+	c := changedBy(ownViT("learned"), func(c *vit.Config) { c.ImageRows, c.ImageCols = 8, 16 })
+	store := stirred(t, c, nil)
+	exact := changedBy(rectangle, func(s *preprocess.Settings) { s.Resize, s.Crop = preprocess.ResizeExact, [2]int{} })
+	rounded := changedBy(rectangle, func(s *preprocess.Settings) { s.RoundCrop = true })
+	keep := changedBy(exact, func(s *preprocess.Settings) { s.Resize, s.Patch = preprocess.ResizePatches, 2 })
+	for format, want := range map[string]preprocess.Settings{
+		formatHF: exact, formatJAX: exact, formatTimm: rounded, formatNative: rectangle,
+	} {
+		dir := filepath.Join(t.TempDir(), "model")
+		report := gomlxtest.Must(Export(dir, nil, store.Scope("/vit"), c, ExportOptions{Format: format,
+			Preprocess: &rectangle}))(t)
+		m := imported(t, dir, ImportOptions{})
+		told(t, format, report, "preprocessing: ", want != rectangle)
+		equal(t, format, m.Preprocess, &want)
+		equal(t, format, [][]float64{m.Mean, m.Std}, [][]float64{rectangle.Mean[:], rectangle.Std[:]})
+		equal(t, format, m.Usual, [2]int{8, 16})
+		m = imported(t, exportedFrom(t, store, c, ExportOptions{Format: format, Preprocess: &keep}), ImportOptions{})
+		p := m.Preprocess
+		check(t, p != nil && p.Resize == preprocess.ResizeExact && p.Size == exact.Size, "%s: opened with %+v", format, p)
+	}
+}
+
+// Hugging Face rounds half a pixel of a crop down, timm to even; timm resizes bytes, and fills borders with the mean.
+// An export says so where images differ, and only there: each side of an image on its own.
+func TestDeclarable_NamesWhatTheFormatRoundsOtherwise(t *testing.T) {
+	crops := changedBy(rectangle, func(s *preprocess.Settings) {
+		s.Resize, s.Size, s.Crop = preprocess.ResizeShortest, [2]int{19, 19}, [2]int{16, 16}
+	})
+	even := changedBy(crops, func(s *preprocess.Settings) { s.RoundCrop = true })
+	exact := func(rows, cols int) preprocess.Settings {
+		return changedBy(even, func(s *preprocess.Settings) { s.Resize, s.Size = preprocess.ResizeExact, [2]int{rows, cols} })
+	}
+	float := changedBy(exact(16, 16), func(s *preprocess.Settings) {
+		s.Float, s.Crop, s.RoundCrop = true, [2]int{}, false
+	})
+	square := changedBy(even, func(s *preprocess.Settings) { s.Resize = preprocess.ResizeCover })
+	border := func(fill [3]uint8) preprocess.Settings {
+		return changedBy(even, func(s *preprocess.Settings) { s.Resize, s.Fill = preprocess.ResizeContain, fill })
+	}
+	grey := changedBy(crops, func(s *preprocess.Settings) { s.Grey16 = preprocess.GreyScale })
+	for i, test := range []struct {
+		format, names string
+		s             preprocess.Settings
+	}{
+		{formatHF, "16-bit grey", grey}, {formatNative, "", grey},
+		{formatHF, "crop", even}, {formatHF, "", crops}, {formatTimm, "crop", crops}, {formatTimm, "", even},
+		{formatJAX, "crop", even}, {formatONNX, "crop", even}, {formatNative, "", even},
+		{formatHF, "crop", exact(19, 19)}, {formatHF, "", exact(17, 17)}, {formatHF, "", exact(18, 18)}, // 1.5, .5, 1
+		{formatTimm, "rounded down", square}, {formatNative, "", square},
+		{formatHF, "crop", exact(19, 18)}, {formatHF, "crop", exact(18, 19)}, {formatHF, "", exact(17, 18)},
+		{formatTimm, "8 bits", float}, {formatHF, "", float}, {formatTimm, "[1 2 3]", border([3]uint8{1, 2, 3})},
+		{formatTimm, "", border([3]uint8{128, 64, 32})}, {formatHF, "", preprocess.Settings{Mean: rectangle.Mean}},
+	} {
+		declared, line := declarable(test.format, test.s, 16, 16)
+		equal(t, i, declared, test.s)
+		check(t, (line == "") == (test.names == "") && strings.Contains(line, test.names),
+			"%d, %s: %q, want %q", i, test.format, line, test.names)
+	}
+	// Images of a shortest side without a crop differ in size, in any format; timm has no crop alone.
+	short := preprocess.Settings{Resize: preprocess.ResizeShortest, Size: [2]int{7, 7}, Resample: preprocess.Bicubic}
+	for _, format := range append([]string{formatONNX}, fileFormats...) {
+		declared, line := declarable(format, short, 6, 10)
+		equal(t, format, declared, preprocess.Settings{Resize: preprocess.ResizeExact, Size: [2]int{6, 10},
+			Resample: preprocess.Bicubic})
+		check(t, line != "", "%s says nothing", format)
+	}
+	s, line := declarable(formatTimm, preprocess.Settings{Crop: [2]int{6, 10}}, 6, 10)
+	check(t, s.Resize == preprocess.ResizeExact && line != "", "a crop alone in timm: %+v, %q", s, line)
+}
+
+// The size of a model's images is its own where the files do not resize them; as in transformers and timm, a patch
+// embedding sees whole patches of the images: the first of their pixels.
+func TestImport_UsualSize(t *testing.T) {
+	file := put(t, hf, made(hf, smallViT), hfConfig())
+	of := func(height, width string) string {
+		return `{"size":{"height":` + height + `,"width":` + width +
+			`},"image_mean":[0,0,0],"image_std":[1,1,1],"resample":2}`
+	}
+	for text, want := range map[string][2]int{"": {6, 10}, of("8", "4"): {8, 4}, of("9", "5"): {8, 4},
+		of("8", "5"): {8, 4}, of("1", "4"): {6, 10}, of("6", "8"): {6, 8}, of("8", "10"): {8, 10}} {
+		path := filepath.Join(filepath.Dir(file), foreignPreprocessor)
+		gomlxtest.NoError(t, os.RemoveAll(path))
+		if text != "" {
+			putFile(t, path, []byte(text))
+		}
+		m := imported(t, file, ImportOptions{UsualSize: true})
+		equal(t, text, [2]int{m.Config.ImageRows, m.Config.ImageCols}, want)
+		if p := m.Preprocess; text == of("9", "5") && (p.Size != [2]int{9, 5} || p.Trim != [2]int{8, 4} ||
+			m.Usual != p.Trim) {
+			t.Errorf("patches of 2: %+v, pixels %v", p, m.Usual)
+		}
+		if m = imported(t, file, ImportOptions{}); m.Config.ImageRows != 6 || m.Config.ImageCols != 10 ||
+			text == of("9", "5") && (m.Preprocess.Size != [2]int{6, 10} || m.Preprocess.Trim != [2]int{}) {
+			t.Errorf("%s: without the option %+v, %+v", text, m.Config, m.Preprocess)
+		}
+	}
+	trimmed := preprocess.Settings{Resize: preprocess.ResizeExact, Size: [2]int{9, 5}, Trim: [2]int{8, 4}}
+	s, line := declarable(formatTimm, trimmed, 8, 4)
+	check(t, s.Size == [2]int{8, 4} && s.Trim == [2]int{} && line != "", "timm declares %+v, %q", s, line)
 }

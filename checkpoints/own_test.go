@@ -7,18 +7,22 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/ml/model/checkpoint"
+	"github.com/gomlx/gomlx/ml/train"
+	"github.com/gomlx/gomlx/ml/train/loss"
+	"github.com/gomlx/gomlx/ml/train/optimizer"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
-	"github.com/wepe-go/wepe/internal/strictjson"
 	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/vit/position"
 )
@@ -52,39 +56,31 @@ func TestImport_Training(t *testing.T) {
 	best := filepath.Join(dir, "best")
 	for _, path := range []string{dir, best, filepath.Join(best, "step-00000005")} {
 		m := imported(t, path, ImportOptions{})
-		if m.Format != formatCheckpoint || m.Config != c || strings.Join(m.Labels, "") != "abcdefg" ||
-			!reflect.DeepEqual(m.Params, map[string]any{"wepe_alpha_u": 0.25}) {
-			t.Errorf("%s: %s %+v, labels %q, params %v", path, m.Format, m.Config, m.Labels, m.Params)
-		}
-		want := preprocess.Settings{Resize: preprocess.ResizeExact, Size: [2]int{6, 10},
-			Mean: normalized.Mean, Std: normalized.Std}
-		if m.Preprocess == nil || *m.Preprocess != want || !slices.Equal(m.Mean, normalized.Mean[:]) ||
-			!slices.Equal(m.Std, normalized.Std[:]) {
-			t.Errorf("%s: preprocessing %+v, mean %v, std %v", path, m.Preprocess, m.Mean, m.Std)
-		}
+		equal(t, path, m.Format+strings.Join(m.Labels, ""), formatCheckpoint+"abcdefg")
+		equal(t, path, m.Config, c)
+		equal(t, path, m.Params, args("wepe_alpha_u", 0.25))
+		equal(t, path, m.Preprocess, &preprocess.Settings{Resize: preprocess.ResizeExact, Size: [2]int{6, 10},
+			Mean: normalized.Mean, Std: normalized.Std})
+		equal(t, path, [][]float64{m.Mean, m.Std}, [][]float64{normalized.Mean[:], normalized.Std[:]})
 		all := inStore(store)
 		all.Variables["head/weights"] = average
 		same(t, path, m, all)
 	}
 	// At another size, and in a format that does not support the encoding.
 	m := imported(t, dir, ImportOptions{ImageRows: 8, ImageCols: 4})
-	if m.Preprocess.Size != [2]int{8, 4} || m.Config.ImageRows != 8 {
-		t.Errorf("%+v, %+v", m.Preprocess, m.Config)
-	}
+	equal(t, "the size", [][2]int{m.Preprocess.Size, {m.Config.ImageRows, m.Config.ImageCols}}, [][2]int{{8, 4}, {8, 4}})
 	// A recipe with a mean alone, and preprocessing, which older checkpoints do not have.
 	covers := preprocess.Settings{Resize: preprocess.ResizeCover, Size: [2]int{6, 10}, Crop: [2]int{6, 10},
 		Mean: normalized.Mean}
 	other, _, _ := trainedOn(t, c, func(m *trainedModel, _ *model.Store) {
 		m.Preprocess, m.Recipe.Augment.Std = covers, [3]float64{}
 	})
-	if m := imported(t, other, ImportOptions{}); m.Preprocess == nil || *m.Preprocess != covers ||
-		!slices.Equal(m.Mean, covers.Mean[:]) || !slices.Equal(m.Std, []float64{1, 1, 1}) {
-		t.Errorf("preprocessing %+v, mean %v, std %v, want %+v", m.Preprocess, m.Mean, m.Std, covers)
-	}
+	with := imported(t, other, ImportOptions{})
+	equal(t, "preprocessing", with.Preprocess, &covers)
+	equal(t, "mean and std", [][]float64{with.Mean, with.Std}, [][]float64{covers.Mean[:], {1, 1, 1}})
 	images := Noise(m.Config, 2, 3)
-	was := gomlxtest.Must(m.Logits(gomlxtest.Backend(), images))(t)
 	folded := imported(t, exported(t, m, ExportOptions{}), ImportOptions{})
-	near(t, "folded", gomlxtest.Must(folded.Logits(gomlxtest.Backend(), images))(t), was, 1e-6)
+	near(t, "folded", folded.logits(t, images), m.logits(t, images), 1e-6)
 }
 
 func TestImport_InvalidTrainingCheckpoints(t *testing.T) {
@@ -103,8 +99,7 @@ func TestImport_InvalidTrainingCheckpoints(t *testing.T) {
 		{func(m *trainedModel, _ *model.Store) { m.Recipe.Model.Depth = 3 }, mismatched, "block_02"},
 	} {
 		dir, _, _ := trainedOn(t, ownViT("wepe"), c.change)
-		_, err := Import(dir, ImportOptions{})
-		refuses(t, fmt.Sprint(i), err, c.want, c.names)
+		refuses(t, fmt.Sprint(i), errorOf(Import(dir, ImportOptions{})), c.want, c.names)
 	}
 }
 
@@ -130,10 +125,7 @@ func TestImport_NativeConfigIsReadStrictly(t *testing.T) {
 		of(model, `,"preprocess":{"fit":"patches","size":[6,10],"patch":2}`):                "patches",
 		of(strings.Replace(model, `"channels":3`, `"channels":1`, 1), `,"preprocess":`+fit): "channels",
 	} {
-		_, err := describeNative(gomlxtest.Must(strictjson.ParseObject([]byte(text)))(t))
-		if (err == nil) != (names == "") || err != nil && !strings.Contains(err.Error(), names) {
-			t.Errorf("%s: %v, want an error that names %q", text, err, names)
-		}
+		outcome(t, text, errorOf(describeNative(object(t, text))), names)
 	}
 }
 
@@ -149,14 +141,11 @@ func TestImport_HintsAndKindsOfCompleteFiles(t *testing.T) {
 		imported(t, dir, ImportOptions{Hints: Hints{Grid: smallGrid}})
 		for names, o := range map[string]ImportOptions{"5×3": {Hints: Hints{Grid: gridSize{5, 3}}},
 			"nearby": {Resample: "nearby"}, "test_vit": {Hints: Hints{Architecture: "test_vit"}}} {
-			_, err := Import(dir, o)
-			refuses(t, dir, err, asked, names)
+			refuses(t, dir, errorOf(Import(dir, o)), asked, names)
 		}
 		m := imported(t, dir, ImportOptions{})
-		_, odd := m.Resize(7, 10, "")
-		if _, kind := m.Resize(8, 14, "nearby"); odd == nil || kind == nil || m.Config != c || len(m.Params) > 1 {
-			t.Errorf("%v, %v; then %+v with %v", odd, kind, m.Config, m.Params)
-		}
+		check(t, errorOf(m.Resize(7, 10, "")) != nil && errorOf(m.Resize(8, 14, "nearby")) != nil && m.Config == c &&
+			len(m.Params) <= 1, "the model is changed: %+v with %v", m.Config, m.Params)
 	}
 }
 
@@ -194,22 +183,12 @@ func inStore(store *model.Store) *Imported {
 
 func comesBack(t *testing.T, store *model.Store, c vit.Config, dir string) {
 	images := Noise(c, 2, 5)
-	want := gomlxtest.Must(forward(gomlxtest.Backend(), store, "/vit", c, images))(t)
 	m := imported(t, dir, ImportOptions{})
-	if m.Config != c || len(m.Params) > 0 {
-		t.Errorf("%+v, %v", m.Config, m.Params)
-	}
+	equal(t, "model", m.Config, c)
+	equal(t, "hyperparameters", len(m.Params), 0)
 	same(t, c.Position, m, inStore(store))
-	got, err := m.Logits(gomlxtest.Backend(), images)
-	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("%v, logits %v, want %v", err, got, want)
-	}
-	again := exported(t, m, ExportOptions{Format: formatNative})
-	for _, name := range []string{foreignWeights, foreignConfig, "README.md"} {
-		if !bytes.Equal(readFile(t, filepath.Join(dir, name)), readFile(t, filepath.Join(again, name))) {
-			t.Errorf("%s differs", name)
-		}
-	}
+	near(t, "logits", m.logits(t, images), logitsBelow(t, store, "/vit", c, images), 0)
+	sameBytes(t, dir, exported(t, m, ExportOptions{Format: formatNative}), foreignWeights, foreignConfig, "README.md")
 }
 
 func refusesLessThanAll(t *testing.T, dir string) {
@@ -221,14 +200,9 @@ func refusesLessThanAll(t *testing.T, dir string) {
 		m := imported(t, dir, ImportOptions{})
 		delete(m.Variables, path)
 		err := m.Load(model.NewStore().Scope("/vit"))
-		named := strings.TrimSuffix(path, "/values") // a table counts as one
-		if err == nil || !strings.Contains(err.Error(), named) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("without %s: %v", path, err)
-		}
+		outcome(t, "without "+path, err, strings.TrimSuffix(path, "/values")) // a table counts as one
 	}
-	if err := whole.Load(model.NewStore().Scope("/vit")); err != nil {
-		t.Error(err)
-	}
+	gomlxtest.NoError(t, whole.Load(model.NewStore().Scope("/vit")))
 }
 
 // A variable that does not belong to the model's encoding is refused by name, on import and on export.
@@ -248,17 +222,12 @@ func refusesUnknownVariables(t *testing.T, store *model.Store, c vit.Config, dir
 		all := gomlxtest.Must(readAll(raw))(t)
 		all[positionsPath+name] = tensors.FromScalar(float32(1))
 		writeWeights(t, file, all)
-		_, err := Import(dir, ImportOptions{})
-		if e := onlyMismatch(t, err); !slices.Equal(e.Unexpected, []string{positionsPath + name + " []"}) ||
-			e.Missing != nil || e.Mismatched != nil {
-			t.Errorf("%v, want %s unexpected", err, name)
-		}
+		e := onlyMismatch(t, errorOf(Import(dir, ImportOptions{})))
+		equal(t, name, *e, MismatchError{Path: e.Path, Unexpected: []string{positionsPath + name + " []"}})
 	}
 	gomlxtest.Must(store.CreateVariable("/vit/position/x", tensors.FromScalar(float32(1))))(t)
 	_, err := Export(filepath.Join(t.TempDir(), "x"), nil, store.Scope("/vit"), c, ExportOptions{Format: formatNative})
-	if e := onlyMismatch(t, err); len(e.Unexpected) != 1 {
-		t.Errorf("exported with %v", e)
-	}
+	equal(t, "exported with others", len(onlyMismatch(t, err).Unexpected), 1)
 }
 
 func notSupportedElsewhere(t *testing.T, position string) {
@@ -271,8 +240,129 @@ func notSupportedElsewhere(t *testing.T, position string) {
 		}
 		_, err := Export(filepath.Join(t.TempDir(), "x"), gomlxtest.Backend(), model.NewStore().Scope("/vit"), c,
 			ExportOptions{Format: format})
-		if err == nil || !strings.Contains(err.Error(), "cannot store position "+position+":") {
-			t.Errorf("to %s: %v", format, err)
+		outcome(t, format, err, "cannot store position "+position+":")
+	}
+}
+
+// logits runs a model in its store.
+func (m *Model) logits(t *testing.T, images *tensors.Tensor) []float32 {
+	t.Helper()
+	return logitsBelow(t, m.Scope.Store(), m.Scope.Scope(), m.Config, images)
+}
+
+// GoMLX's trainer trains a loaded model, and its checkpoints, ours and an export bring it back.
+func TestLoad_TrainsAndComesBackWithGoMLX(t *testing.T) {
+	gomlxtest.OnGo(t)
+	b, c := gomlxtest.Backend(), ownViT("learned")
+	from := exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: formatNative, Preprocess: &normalized})
+	store := model.NewStore()
+	m := gomlxtest.Must(Load(b, store.Scope("/some/vit"), from, Options{ImportOptions: ImportOptions{ImageRows: 8,
+		ImageCols: 14, Classes: 3}, Position: "hybrid"}))(t)
+	images, labels := Noise(m.Config, 5, 7), tensors.FromValue([][]int32{{0}, {2}, {1}, {2}, {0}})
+	trainer := train.NewTrainer(b, store, m.ModelFn(nil), loss.SparseCategoricalCrossEntropyLogits,
+		optimizer.Adam().LearningRate(1e-3).Done(), nil, nil)
+	var losses []float64
+	for range 4 {
+		metrics := gomlxtest.Must(trainer.TrainStep(train.Batch{Inputs: []*tensors.Tensor{images},
+			Labels: []*tensors.Tensor{labels}}))(t)
+		losses = append(losses, gomlxtest.Values(t, metrics[0])[0])
+	}
+	check(t, losses[3] < losses[0], "losses %v", losses)
+	want := m.logits(t, images)
+
+	handler := gomlxtest.Must(checkpoint.Build(store).Dir(t.TempDir()).Keep(1).Done())(t)
+	gomlxtest.NoError(t, handler.Save())
+	theirs := model.NewStore()
+	gomlxtest.Must(checkpoint.Load(theirs).Dir(handler.Dir()).Immediate().Done())(t)
+	near(t, "GoMLX's checkpoint", logitsBelow(t, theirs, "/some/vit", m.Config, images), want, 0)
+
+	dir := t.TempDir()
+	path := gomlxtest.Must((&Saver{Dir: dir}).Save(store, 4, nil))(t)
+	ours := model.NewStore()
+	saved := gomlxtest.Must(openCheckpoint(path))(t)
+	ours.SetParams(saved.Params)
+	gomlxtest.NoError(t, saved.Load(ours, nil))
+	near(t, "our checkpoint", logitsBelow(t, ours, "/some/vit", m.Config, images), want, 0)
+
+	for _, format := range []string{formatNative, formatTimm} { // the table folded
+		out := filepath.Join(t.TempDir(), "model")
+		gomlxtest.Must(m.Export(out, b, ExportOptions{Format: format}))(t)
+		near(t, format, imported(t, out, ImportOptions{}).logits(t, images), want, 1e-5)
+	}
+}
+
+// Adapters of rank 2 on six matrices of each of two blocks are trained, and added to the matrices in the files; a model
+// is the same after an export or its refusal. At the root of a store the variables of others are not the model's.
+func TestModelExport_LeavesTheModelUnchanged(t *testing.T) {
+	b, c := gomlxtest.Backend(), ownViT("wepe")
+	from := exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: formatNative})
+	for _, scope := range []string{"/some/vit", "/"} {
+		store, trained := stirred(t, c, nil), 0 // with another model at /vit
+		m := gomlxtest.Must(Load(b, store.Scope(scope), from, Options{LoRA: 2, LoRAMLP: true}))(t)
+		store.RootScope().VariableWithValue(model.RNGStateVariableName, []uint64{1, 2, 3})
+		images, before := Noise(c, 2, 7), map[string][]byte{}
+		plain := m.logits(t, images)
+		for v := range store.IterVariables() {
+			if v.Trainable && strings.HasPrefix(v.Path(), "/lora/") {
+				trained++
+			}
+			if strings.HasSuffix(v.Path(), "/b") {
+				gomlxtest.NoError(t, v.SetValue(tensors.FromFlatDataAndDimensions(slices.Repeat([]float32{0.1, -0.2},
+					v.Shape().Size()/2), v.Shape().Dimensions...)))
+			}
+			before[v.Path()] = bytesOf(t, v.MustValue())
 		}
+		want := m.logits(t, images)
+		check(t, trained == 2*6*2 && plain[0] != want[0],
+			"%s: %d factors of adapters, logits %v, stirred %v", scope, trained, plain, want)
+		for format, epsilon := range map[string]float64{formatNative: 0, formatTimm: 0, formatHF: 0, formatJAX: 7} {
+			out := filepath.Join(t.TempDir(), "model")
+			_, err := m.Export(out, b, ExportOptions{Format: format, Epsilon: epsilon})
+			if equal(t, fmt.Sprint(scope, format, err), err == nil, epsilon == 0); err == nil {
+				near(t, scope+" "+format, imported(t, out, ImportOptions{}).logits(t, images), want, 1e-5)
+			}
+			for v := range store.IterVariables() {
+				check(t, bytes.Equal(bytesOf(t, v.MustValue()), before[v.Path()]), "%s as %s: %s changed", scope, format, v.Path())
+			}
+		}
+	}
+}
+
+func TestLoad_Refusals(t *testing.T) {
+	c := ownViT("rope-axial")
+	from := exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: formatNative})
+	for i, test := range []struct {
+		o     Options
+		names string
+	}{
+		{Options{Params: args("rope_theta", 50)}, ""}, {Options{Params: args("rope_thetta", 50.0)}, "rope_thetta"},
+		{Options{Params: args("wepe_start", 0.5)}, "wepe_start"}, {Options{Params: args("rope_theta", "x")}, "rope_theta"},
+		{Options{Params: args("rope_theta", 0.5)}, "rope_theta"}, {Options{LoRA: -1}, "LoRA"},
+		{Options{LoRAMLP: true}, "LoRAMLP"}, {Options{LoRA: 3, LoRAMLP: true}, ""},
+	} {
+		_, err := Load(gomlxtest.Backend(), model.NewStore().Scope("/vit"), from, test.o)
+		outcome(t, fmt.Sprintf("%d, %+v", i, test.o), err, test.names)
+	}
+}
+
+// What is added to a pretrained model leaves its function unchanged; what replaces its encoding does not.
+func TestLoad_AddedEncodingsStartAtTheModel(t *testing.T) {
+	b, c := gomlxtest.Backend(), ownViT("learned")
+	from := exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: formatNative})
+	images := Noise(c, 2, 7)
+	want := imported(t, from, ImportOptions{}).logits(t, images)
+	for name, unchanged := range map[string]bool{"": true, "learned+wepe-v": true, "learned+wepe-bias": true,
+		"learned+rope-axial": false, "none": false, "wepe": false} {
+		m := gomlxtest.Must(Load(b, model.NewStore().Scope("/vit"), from, Options{Position: name}))(t)
+		got := gomlxtest.RunModel(t, m.Scope.Store(), func(_ *model.Scope, in []*Node) []*Node {
+			return m.ModelFn(nil)(m.Scope, nil, in)
+		}, images)[0]
+		largest := 0.0
+		for i := range got {
+			largest = max(largest, math.Abs(got[i]-float64(want[i])))
+		}
+		check(t, (largest < 1e-5) == unchanged, "%q: logits differ by %g", name, largest)
+		_, added, _ := strings.Cut(name, "+")
+		told(t, name, m.Report, "positions: "+added+" ", added == "rope-axial")
 	}
 }

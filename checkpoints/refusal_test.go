@@ -83,23 +83,17 @@ func put(t testing.TB, n naming, weights map[string]*tensors.Tensor, config stri
 
 // hfConfig is a config.json for smallViT; changes are "key", "value" pairs of raw JSON, an empty value removes the key.
 func hfConfig(changes ...string) string {
-	fields := map[string]json.RawMessage{
-		"model_type": []byte(`"vit"`), "hidden_act": []byte(`"gelu"`), "num_attention_heads": []byte("7"),
-		"layer_norm_eps": []byte("1e-12"), "image_size": []byte("[6,10]"), "patch_size": []byte("2"),
-		"hidden_size": []byte("14"), "num_hidden_layers": []byte("11"), "intermediate_size": []byte("5"),
-		"num_channels": []byte("3"),
-	}
+	fields := map[string]json.RawMessage{}
+	_ = json.Unmarshal([]byte(`{"model_type":"vit","hidden_act":"gelu","num_attention_heads":7,"layer_norm_eps":1e-12,
+		"image_size":[6,10],"patch_size":2,"hidden_size":14,"num_hidden_layers":11,"intermediate_size":5,
+		"num_channels":3}`), &fields)
 	for i := 0; i < len(changes); i += 2 {
-		fields[changes[i]] = []byte(changes[i+1])
-		if changes[i+1] == "" {
+		if fields[changes[i]] = []byte(changes[i+1]); changes[i+1] == "" {
 			delete(fields, changes[i])
 		}
 	}
-	var out []string
-	for _, key := range slices.Sorted(maps.Keys(fields)) {
-		out = append(out, fmt.Sprintf("%q:%s", key, fields[key]))
-	}
-	return "{" + strings.Join(out, ",") + "}"
+	raw, _ := json.Marshal(fields)
+	return string(raw)
 }
 
 var allNamings = []naming{{&hfViT, "vit."}, {&hfViT, ""}, {&timmViT, ""}, {&jaxViT, ""}}
@@ -137,11 +131,9 @@ func TestImport_MismatchedTensors(t *testing.T) {
 		weights[last] = randomTensor(rand.New(rand.NewPCG(1, 1)), dtypes.Float32, 15)
 		m, err := Import(put(t, n, weights, configOf(n, smallViT)), ImportOptions{Hints: Hints{Grid: smallGrid}})
 		e := onlyMismatch(t, err)
-		if m != nil || !slices.Equal(e.Missing, []string{moved + " [14]"}) ||
-			!slices.Equal(e.Unexpected, []string{"x." + moved + " [14]"}) ||
-			!slices.Equal(e.Mismatched, []string{last + " [15], in the model [14]"}) {
-			t.Errorf("%s: %+v", n.format, e)
-		}
+		equal(t, n.format, *e, MismatchError{e.Path, []string{moved + " [14]"}, []string{"x." + moved + " [14]"},
+			[]string{last + " [15], in the model [14]"}})
+		equal(t, n.format, m, nil)
 	}
 }
 
@@ -179,6 +171,16 @@ func refuses(t *testing.T, name string, err error, want kind, names string) {
 	}
 }
 
+// outcome is refuses for an error of any kind that names something, or for none if the name is "".
+func outcome(t *testing.T, what string, err error, names string) {
+	t.Helper()
+	want := opens
+	if names != "" {
+		want = max(inFile, kindOf(err))
+	}
+	refuses(t, what, err, want, names)
+}
+
 func TestImport_Refusals(t *testing.T) {
 	one, square := smallViT, smallViT
 	one.Depth, square.Depth, square.ImageCols = 1, 1, square.ImageRows
@@ -186,7 +188,11 @@ func TestImport_Refusals(t *testing.T) {
 		return hfConfig(append([]string{"num_hidden_layers", "1"}, changes...)...)
 	}
 	theirs := func(from, to string) string { return strings.Replace(timmConfig(one), from, to, 1) }
+	none, four, assumed := ImportOptions{}, ImportOptions{Classes: 4}, ImportOptions{Hints: Hints{AssumeSquare: true}}
 	hints := func(grid gridSize) ImportOptions { return ImportOptions{Hints: Hints{Grid: grid}} }
+	called := func(architecture string) ImportOptions {
+		return ImportOptions{Hints: Hints{Architecture: architecture}}
+	}
 	without := func(n naming) map[string]*tensors.Tensor {
 		return changed(changed(made(n, one), n.name(headPath+"weights", 0)), n.name(headPath+"biases", 0))
 	}
@@ -207,52 +213,47 @@ func TestImport_Refusals(t *testing.T) {
 		names   string
 	}
 	cases := []refusal{
-		{hf, ofHF, hfOf(), ImportOptions{}, opens, ""}, {hf, ofHF, "", ImportOptions{}, option, "config.json"},
-		{hf, ofHF, " ", ImportOptions{}, inFile, "JSON"}, {hf, ofHF, "[]", ImportOptions{}, inFile, "JSON object"},
-		{hf, ofHF, hfOf() + strings.Repeat(" ", maxSmall), ImportOptions{}, inFile, "16777216"},
-		{hf, changed(ofHF, "vit.embeddings.patch_embeddings.projection.weight"), hfOf(), ImportOptions{}, asked,
+		{hf, ofHF, hfOf(), none, opens, ""}, {hf, ofHF, "", none, option, "config.json"},
+		{hf, ofHF, " ", none, inFile, "JSON"}, {hf, ofHF, "[]", none, inFile, "JSON object"},
+		{hf, ofHF, hfOf() + strings.Repeat(" ", maxSmall), none, inFile, "16777216"},
+		{hf, changed(ofHF, "vit.embeddings.patch_embeddings.projection.weight"), hfOf(), none, asked,
 			"ViTForImageClassification"},
-		{hf, changed(ofHF, "classifier.bias", 13, 1), hfOf(), ImportOptions{}, mismatched, "classifier.bias [13 1]"},
-		{hf, changed(ofHF, "classifier.bias"), hfOf(), ImportOptions{}, mismatched, "classifier.bias [13]"},
-		{hf, integers, hfOf(), ImportOptions{}, inFile, "Int32"},
-		{hf, changed(ofHF, "classifier.bias"), hfOf(), ImportOptions{Classes: 4}, opens, ""},
-		{hf, changed(ofHF, "classifier.weight"), hfOf(), ImportOptions{}, option, "Classes"},
-		{hf, changed(ofHF, "classifier.weight"), hfOf(), ImportOptions{Classes: 4}, opens, ""},
+		{hf, changed(ofHF, "classifier.bias", 13, 1), hfOf(), none, mismatched, "classifier.bias [13 1]"},
+		{hf, changed(ofHF, "classifier.bias"), hfOf(), none, mismatched, "classifier.bias [13]"},
+		{hf, integers, hfOf(), none, inFile, "Int32"}, {hf, changed(ofHF, "classifier.bias"), hfOf(), four, opens, ""},
+		{hf, changed(ofHF, "classifier.weight"), hfOf(), none, option, "Classes"},
+		{hf, changed(ofHF, "classifier.weight"), hfOf(), four, opens, ""},
 		{hf, ofHF, hfOf(), hints(gridSize{5, 3}), asked, "5×3"},
-		{hf, ofHF, hfOf("new\noption", "1"), ImportOptions{}, inFile, `new\noption`},
-		{hf, without(hf), hfOf(), ImportOptions{}, option, "Classes"},
-		{hf, without(hf), hfOf(), ImportOptions{Classes: 4}, opens, ""},
-		{hf, changed(ofHF, "vit.pooler.dense.weight", 14), hfOf(), ImportOptions{}, opens, ""},
+		{hf, ofHF, hfOf("new\noption", "1"), none, inFile, `new\noption`}, {hf, without(hf), hfOf(), none, option, "Classes"},
+		{hf, without(hf), hfOf(), four, opens, ""},
+		{hf, changed(ofHF, "vit.pooler.dense.weight", 14), hfOf(), none, opens, ""},
 
-		{timm, ofTimm, timmConfig(one), ImportOptions{}, opens, ""},
-		{timm, ofTimm, timmConfig(one), hints(smallGrid), opens, ""},
+		{timm, ofTimm, timmConfig(one), none, opens, ""}, {timm, ofTimm, timmConfig(one), hints(smallGrid), opens, ""},
 		{timm, ofTimm, timmConfig(one), hints(gridSize{5, 3}), asked, "5×3"},
 		{timm, ofTimm, "", hints(smallGrid), option, "Architecture"},
-		{timm, ofTimm, timmConfig(one), ImportOptions{Hints: Hints{Architecture: "test_vit"}}, asked, "test_vit"},
-		{timm, ofTimm, "", ImportOptions{Hints: Hints{Architecture: "test_vit"}}, mismatched, "[64]"},
-		{timm, ofTimm, "", ImportOptions{Hints: Hints{Architecture: "test_vit.r160_in1k"}}, mismatched, "[64]"},
-		{timm, ofTimm, timmConfig(one), ImportOptions{Hints: Hints{Architecture: "vit_base_patch16_224.augreg"}}, opens, ""},
-		{timm, ofTimm, `{"architecture":"resnet"}`, ImportOptions{}, inFile, "resnet"},
-		{timm, ofTimm, `{"architecture":"vit_base_patch16_224"}`, ImportOptions{}, mismatched, "[768]"},
-		{timm, ofTimm, theirs(`"depth":1`, `"depth":"x"`), ImportOptions{}, inFile, "depth"},
-		{timm, ofTimm, theirs(`pool":"token`, `pool":"max`), ImportOptions{}, inFile, "global_pool"},
-		{timm, ofTimm, theirs(`"model_args":{`, `"model_args":{"qk_norms":1,`), ImportOptions{}, inFile, "qk_norms"},
-		{timm, changed(ofTimm, "pre_logits.fc.weight", 14), timmConfig(one), ImportOptions{}, option, "pre_logits.fc"},
+		{timm, ofTimm, timmConfig(one), called("test_vit"), asked, "test_vit"},
+		{timm, ofTimm, "", called("test_vit"), mismatched, "[64]"},
+		{timm, ofTimm, "", called("test_vit.r160_in1k"), mismatched, "[64]"},
+		{timm, ofTimm, timmConfig(one), called("vit_base_patch16_224.augreg"), opens, ""},
+		{timm, ofTimm, `{"architecture":"resnet"}`, none, inFile, "resnet"},
+		{timm, ofTimm, `{"architecture":"vit_base_patch16_224"}`, none, mismatched, "[768]"},
+		{timm, ofTimm, theirs(`"depth":1`, `"depth":"x"`), none, inFile, "depth"},
+		{timm, ofTimm, theirs(`pool":"token`, `pool":"max`), none, inFile, "global_pool"},
+		{timm, ofTimm, theirs(`"model_args":{`, `"model_args":{"qk_norms":1,`), none, inFile, "qk_norms"},
+		{timm, changed(ofTimm, "pre_logits.fc.weight", 14), timmConfig(one), none, option, "pre_logits.fc"},
 		{timm, ofTimm, timmConfig(one), ImportOptions{ImageRows: 7, ImageCols: 10}, asked, "7×10"},
 		{timm, ofTimm, timmConfig(one), ImportOptions{ImageRows: 6}, asked, "image_cols"},
 		{timm, ofTimm, timmConfig(one), ImportOptions{ImageRows: 1 << 40, ImageCols: 2}, asked, "image_rows"},
 		{timm, ofTimm, timmConfig(one), ImportOptions{Resample: "x"}, asked, `"x"`},
-		{distilled, headless, theirs("vit_base", "deit_base_distilled"), ImportOptions{}, option, "Classes"},
-		{distilled, headless, theirs("vit_base", "deit_base_distilled"), ImportOptions{Classes: 4}, opens, ""},
+		{distilled, headless, theirs("vit_base", "deit_base_distilled"), none, option, "Classes"},
+		{distilled, headless, theirs("vit_base", "deit_base_distilled"), four, opens, ""},
 
-		{jax, ofJAX, "", hints(smallGrid), opens, ""}, {jax, ofJAX, "", ImportOptions{}, option, "Grid"},
+		{jax, ofJAX, "", hints(smallGrid), opens, ""}, {jax, ofJAX, "", none, option, "Grid"},
 		{jax, ofJAX, "", hints(gridSize{4, 4}), inFile, "4×4"}, {jax, ofJAX, "", hints(gridSize{-3, -5}), inFile, "-3×-5"},
-		{jax, ofJAX, "", ImportOptions{Hints: Hints{AssumeSquare: true}}, option, "AssumeSquare"},
-		{jax, made(jax, square), "", ImportOptions{Hints: Hints{AssumeSquare: true}}, opens, ""},
-		{jax, made(jax, square), "", ImportOptions{}, option, "Grid"},
-		{jax, ofJAX, google, ImportOptions{Hints: Hints{Architecture: "test_vit"}}, asked, "test_vit"},
-		{jax, changed(ofJAX, "head/bias"), google, ImportOptions{}, mismatched, "head/bias [13]"},
-		{jax, ofJAX, google, ImportOptions{}, opens, ""}, {jax, ofJAX, google, hints(gridSize{5, 3}), asked, "5×3"},
+		{jax, ofJAX, "", assumed, option, "AssumeSquare"}, {jax, made(jax, square), "", assumed, opens, ""},
+		{jax, made(jax, square), "", none, option, "Grid"}, {jax, ofJAX, google, called("test_vit"), asked, "test_vit"},
+		{jax, changed(ofJAX, "head/bias"), google, none, mismatched, "head/bias [13]"}, {jax, ofJAX, google, none, opens, ""},
+		{jax, ofJAX, google, hints(gridSize{5, 3}), asked, "5×3"},
 		{jax, ofJAX, `{"model_type":"vit","image_size":99}`, hints(smallGrid), opens, ""}, // of another file
 		{jax, ofJAX, `{"model_type":"vit-jax","image_size":"x"}`, hints(smallGrid), inFile, "image_size"},
 		{jax, ofJAX, `{"model_type":"vit-jax"}`, hints(smallGrid), inFile, "image_size"},
@@ -284,7 +285,7 @@ func TestImport_Refusals(t *testing.T) {
 		{"id2label", `{"0":"a"}`, inFile, "id2label"}, {"id2label", "[1]", inFile, "id2label"},
 		{"id2label", labels(12, "00"), inFile, "class 12"}, {"id2label", labels(13, "13"), inFile, "id2label"},
 	} {
-		cases = append(cases, refusal{hf, ofHF, hfOf(c.key, c.value), ImportOptions{}, c.want, c.names})
+		cases = append(cases, refusal{hf, ofHF, hfOf(c.key, c.value), none, c.want, c.names})
 	}
 	for i, c := range cases {
 		file := put(t, c.n, c.weights, c.config)
@@ -293,9 +294,8 @@ func TestImport_Refusals(t *testing.T) {
 		if classes := cmp.Or(c.options.Classes, 13); err == nil && (m.Config.Heads != 7 || m.Config.Classes != classes) {
 			t.Errorf("%d: %+v", i, m.Config)
 		}
-		if info, failed := Inspect(file, c.options); c.want == inFile && failed == nil && info.Refused == "" {
-			t.Errorf("%d: Inspect does not refuse it", i)
-		}
+		info, failed := Inspect(file, c.options)
+		check(t, c.want != inFile || failed != nil || info.Refused != "", "%d: Inspect does not refuse it", i)
 		if format := (*formatError)(nil); errors.As(err, &format) && filepath.Dir(format.File) != filepath.Dir(file) {
 			t.Errorf("%d: the error names %s", i, format.File)
 		}
@@ -330,9 +330,8 @@ func TestImport_HostileShapesBuildNothing(t *testing.T) {
 		[]byte(strings.Replace(timmConfig(smallViT), `embed_dim":14`, `embed_dim":1099511627776`, 1)))
 	for dir, names := range map[string]string{wide: "embed_dim", deep: "depth 1000"} {
 		used, err := campaign.Malformed(t, func() error { _, err := Import(dir, ImportOptions{}); return err })
-		if refuses(t, names, err, inFile, names); used > 2<<20 {
-			t.Errorf("%s: %d bytes allocated", names, used)
-		}
+		refuses(t, names, err, inFile, names)
+		check(t, used <= 2<<20, "%s: %d bytes allocated", names, used)
 	}
 }
 
@@ -437,43 +436,34 @@ func TestImport_MutatedFiles(t *testing.T) {
 		var m *Imported
 		var err error
 		used, took := campaign.Cost(func() { m, err = Import(filepath.Dir(target), ImportOptions{}) })
-		if used > uint64(3*(len(raw)+size)+16<<20) {
-			t.Errorf("mutation %d of %s: %d bytes allocated for %d", i, target, used, len(raw)+size)
-		}
-		if took > 20*time.Second {
-			t.Errorf("mutation %d of %s: %v", i, target, took)
-		}
+		name := fmt.Sprintf("mutation %d of %s", i, target)
+		check(t, used <= uint64(3*(len(raw)+size)+16<<20), "%s: %d bytes allocated for %d", name, used, len(raw)+size)
+		check(t, took <= 20*time.Second, "%s: %v", name, took)
 		switch {
 		case err != nil && (!strings.HasPrefix(err.Error(), "checkpoints: ") || strings.Contains(err.Error(), "\n")):
-			t.Errorf("mutation %d of %s: %v", i, target, err)
+			t.Errorf("%s: %v", name, err)
 		case err == nil:
 			accepted++
 			for _, v := range (naming{&native, ""}).variables(m.Config) {
-				if x := m.Variables[v.path]; x == nil || !slices.Equal(x.Shape().Dimensions, v.dims(m.Config)) {
-					t.Errorf("mutation %d of %s: %s is %v", i, target, v.path, x)
-				}
+				x := m.Variables[v.path]
+				check(t, x != nil && slices.Equal(x.Shape().Dimensions, v.dims(m.Config)), "%s: %s is %v", name, v.path, x)
 			}
 		}
 		info, failed := Inspect(filepath.Dir(target), ImportOptions{})
-		if failed != nil && strings.Contains(failed.Error(), "\n") {
-			t.Errorf("mutation %d of %s: %v", i, target, failed)
-		}
+		check(t, failed == nil || !strings.Contains(failed.Error(), "\n"), "%s: %v", name, failed)
 		refused := failed != nil || info.Refused != ""
 		if err == nil && (m.PreprocessError != nil) != (info.PreprocessError != "") {
-			t.Errorf("mutation %d of %s: Inspect says %q, Import %v", i, target, info.PreprocessError, m.PreprocessError)
+			t.Errorf("%s: Inspect says %q, Import %v", name, info.PreprocessError, m.PreprocessError)
 		}
 		headless := failed == nil && info.Config.Classes == 0
 		// A zip has its checksums behind the numbers, which Inspect does not read.
-		if refused != (err != nil) && !headless && filepath.Ext(target) != ".npz" {
-			t.Errorf("mutation %d of %s: Inspect refuses it: %t, Import says %v", i, target, refused, err)
-		}
+		check(t, refused == (err != nil) || headless || filepath.Ext(target) == ".npz",
+			"%s: Inspect refuses it: %t, Import says %v", name, refused, err)
 		putFile(t, target, files[target])
 	}
 	t.Logf("%d tries", tried)
 	// Flipped bits of numbers in safetensors, which has no checksum, and changes to ignored text are accepted.
-	if accepted == 0 || accepted > tried/2 {
-		t.Errorf("%d of %d mutations were accepted", accepted, tried)
-	}
+	check(t, accepted != 0 && accepted <= tried/2, "%d of %d mutations were accepted", accepted, tried)
 }
 
 // changed is weights with another tensor, or without it for no dimensions.
@@ -511,9 +501,7 @@ func TestImport_LeaksNothing(t *testing.T) {
 				refused++
 			}
 		}
-		if refused != 3 {
-			t.Errorf("%d files are refused, want the three that are cut", refused)
-		}
+		equal(t, "refused files, those that are cut", refused, 3)
 		gomlxtest.NoError(t, unlock())
 	})
 }
@@ -566,9 +554,8 @@ func FuzzJSON(f *testing.F) {
 func accepted(t *testing.T, err error, ofFile bool) bool {
 	t.Helper()
 	var format *formatError
-	if err != nil && (strings.Contains(err.Error(), "\n") || ofFile && !errors.As(err, &format)) {
-		t.Errorf("%T: %v", err, err)
-	}
+	check(t, err == nil || !strings.Contains(err.Error(), "\n") && (!ofFile || errors.As(err, &format)),
+		"%T: %v", err, err)
 	return err == nil
 }
 
@@ -581,9 +568,8 @@ func fuzzManifest(t *testing.T, raw []byte) {
 	back, err := unseal("MANIFEST.json", again)
 	var meta bytes.Buffer // as encoding/json writes it
 	json.HTMLEscape(&meta, m.Meta)
-	if err != nil || back.Step != m.Step || !bytes.Equal(back.Meta, meta.Bytes()) || len(back.Files) != len(m.Files) {
-		t.Errorf("%+v became %+v, %v", m, back, err)
-	}
+	check(t, err == nil && back.Step == m.Step && bytes.Equal(back.Meta, meta.Bytes()) && len(back.Files) == len(m.Files),
+		"%+v became %+v, %v", m, back, err)
 }
 
 func fuzzStore(t *testing.T, raw []byte) {
@@ -594,9 +580,7 @@ func fuzzStore(t *testing.T, raw []byte) {
 		if err != nil {
 			continue // a string that is not UTF-8
 		}
-		if again, err := decodeParam(p); err != nil || fmt.Sprint(again) != fmt.Sprint(value) {
-			t.Errorf("%s: %v, %v, want %v", path, again, err, value)
-		}
+		equal(t, path, fmt.Sprint(gomlxtest.Must(decodeParam(p))(t)), fmt.Sprint(value))
 	}
 }
 
@@ -605,9 +589,7 @@ func fuzzIndex(t *testing.T, raw []byte) {
 	shards, err := index.Parse(raw)
 	accepted(t, err, false)
 	for _, name := range shards {
-		if filepath.Dir(filepath.Join("d", name)) != "d" || !strings.HasSuffix(name, ".safetensors") {
-			t.Errorf("file %q", name)
-		}
+		check(t, filepath.Dir(filepath.Join("d", name)) == "d" && strings.HasSuffix(name, ".safetensors"), "file %q", name)
 	}
 }
 
@@ -624,13 +606,11 @@ func fuzzConfig(t *testing.T, config strictjson.Object) {
 	}
 	for key, value := range fields {
 		size, err := imageSize(value)
-		if err == nil && (min(size[0], size[1]) < 1 || max(size[0], size[1]) > maxPixels) {
-			t.Errorf("%s: %s is read as %s", key, config[key], size)
-		}
+		check(t, err != nil || min(size[0], size[1]) >= 1 && max(size[0], size[1]) <= maxPixels,
+			"%s: %s is read as %s", key, config[key], size)
 	}
-	if names, _ := labelsIn(config, 13); len(names) != 0 && len(names) != 13 {
-		t.Errorf("%d labels", len(names))
-	}
+	names, _ := labelsIn(config, 13)
+	check(t, len(names) == 0 || len(names) == 13, "%d labels", len(names))
 }
 
 func sound(c vit.Config) bool {
@@ -641,12 +621,9 @@ func sound(c vit.Config) bool {
 // An accepted config describes a model that could be built.
 func fuzzNative(t *testing.T, config strictjson.Object) {
 	found, err := describeNative(config)
-	if accepted(t, err, false) && (!sound(found.config) || found.config != gomlxtest.Resolved(found.config)) {
-		t.Errorf("%+v", found.config)
-	}
+	check(t, !accepted(t, err, false) || sound(found.config) && found.config == gomlxtest.Resolved(found.config),
+		"%+v", found.config)
 	for name := range found.params {
-		if !slices.Contains(position.Params(), name) {
-			t.Errorf("hyperparameter %q", name)
-		}
+		check(t, slices.Contains(position.Params(), name), "hyperparameter %q", name)
 	}
 }

@@ -8,14 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,6 +21,7 @@ import (
 	"github.com/gomlx/compute/shapes"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/janpfeifer/must"
 
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
@@ -33,17 +31,14 @@ import (
 // randomTensor fills a tensor of any type with random bits, NaNs and all; bools with 0 and 1.
 func randomTensor(rng *rand.Rand, dtype dtypes.DType, dims ...int) *tensors.Tensor {
 	t := tensors.FromShape(shapes.Make(dtype, dims...))
-	err := t.MutableBytes(func(data []byte) {
+	must.M(t.MutableBytes(func(data []byte) {
 		for i := range data {
 			data[i] = byte(rng.Uint32())
 			if dtype == dtypes.Bool {
 				data[i] &= 1
 			}
 		}
-	})
-	if err != nil {
-		panic(err)
-	}
+	}))
 	return t
 }
 
@@ -82,21 +77,25 @@ func isData(path string) bool { return strings.HasPrefix(path, "/data/") }
 func sameVariables(t *testing.T, got, want *model.Store, omit func(string) bool) {
 	t.Helper()
 	gotVars, wantVars := variablesOf(got, omit), variablesOf(want, omit)
-	if len(gotVars) != len(wantVars) {
-		t.Errorf("%d variables, want %d", len(gotVars), len(wantVars))
-	}
+	check(t, len(gotVars) == len(wantVars), "%d variables, want %d", len(gotVars), len(wantVars))
 	for path, w := range wantVars {
 		g := gotVars[path]
 		if g == nil {
 			t.Errorf("%s is missing", path)
 			continue
 		}
-		if !g.Shape().Equal(w.Shape()) || g.Trainable != w.Trainable {
-			t.Errorf("%s: %s trainable=%t, want %s trainable=%t", path, g.Shape(), g.Trainable, w.Shape(), w.Trainable)
-		}
-		if !bytes.Equal(bytesOf(t, g.MustValue()), bytesOf(t, w.MustValue())) {
-			t.Errorf("%s: other bits", path)
-		}
+		check(t, g.Shape().Equal(w.Shape()) && g.Trainable == w.Trainable,
+			"%s: %s trainable=%t, want %s trainable=%t", path, g.Shape(), g.Trainable, w.Shape(), w.Trainable)
+		check(t, bytes.Equal(bytesOf(t, g.MustValue()), bytesOf(t, w.MustValue())), "%s: other bits", path)
+	}
+}
+
+// sameBytes compares files of two directories.
+func sameBytes(t *testing.T, got, want string, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		check(t, bytes.Equal(readFile(t, filepath.Join(got, name)), readFile(t, filepath.Join(want, name))),
+			"%s of %s and %s differ", name, got, want)
 	}
 }
 
@@ -121,20 +120,14 @@ func TestSave_EveryType(t *testing.T) {
 	if c == nil || len(skipped) > 0 || c.Step != 123 || filepath.Base(c.Path) != "step-00000123" {
 		t.Fatalf("latest: %+v, skipped %v", c, skipped)
 	}
-	equal := save(t, Saver{Dir: t.TempDir(), Omit: isData}, newStore(t, 1), 123, meta)
-	for _, name := range []string{variablesName, storeName, manifestName} {
-		if !bytes.Equal(readFile(t, filepath.Join(c.Path, name)), readFile(t, filepath.Join(equal, name))) {
-			t.Errorf("%s of an equal state differs", name)
-		}
-	}
+	again := save(t, Saver{Dir: t.TempDir(), Omit: isData}, newStore(t, 1), 123, meta) // of an equal state
+	sameBytes(t, c.Path, again, variablesName, storeName, manifestName)
 	var got map[string]any
-	if err := json.Unmarshal(c.Meta, &got); err != nil || !maps.Equal(got, meta) {
-		t.Errorf("meta %s: %+v, %v", c.Meta, got, err)
-	}
+	gomlxtest.NoError(t, json.Unmarshal(c.Meta, &got))
+	equal(t, "meta", got, meta)
 	store := model.NewStore()
-	if err := c.Load(store, nil); err != nil || store.GetVariable("/data/images") != nil {
-		t.Fatalf("%v, or an omitted variable was saved", err)
-	}
+	gomlxtest.NoError(t, c.Load(store, nil))
+	equal(t, "an omitted variable", store.GetVariable("/data/images"), nil)
 	sameVariables(t, store, want, isData)
 	built := newStore(t, 2) // the same model with other values and wrong flags
 	data := bytesOf(t, built.GetVariable("/data/images").MustValue())
@@ -143,12 +136,8 @@ func TestSave_EveryType(t *testing.T) {
 	}
 	gomlxtest.NoError(t, c.Load(built, isData))
 	sameVariables(t, built, want, isData)
-	if !bytes.Equal(data, bytesOf(t, built.GetVariable("/data/images").MustValue())) {
-		t.Error("an omitted variable was changed")
-	}
-	if err := c.Check(built, isData); err != nil {
-		t.Error(err)
-	}
+	equal(t, "an omitted variable", bytesOf(t, built.GetVariable("/data/images").MustValue()), data)
+	gomlxtest.NoError(t, c.Check(built, isData))
 }
 
 func TestSave_TypesOfHyperparameters(t *testing.T) {
@@ -163,20 +152,15 @@ func TestSave_TypesOfHyperparameters(t *testing.T) {
 	store.SetParams(want)
 	save(t, Saver{Dir: dir}, store, 0, nil)
 	c, _ := newest(t, dir)
-	if !reflect.DeepEqual(c.Params, want) {
-		t.Errorf("got %#v\nwant %#v", c.Params, want)
-	}
+	equal(t, "hyperparameters", c.Params, want)
 	rebuilt := model.NewStore()
 	rebuilt.SetParams(c.Params)
-	if got := model.GetParamOr(rebuilt.Scope("/vit"), "width", uint64(0)); got != math.MaxUint64 {
-		t.Errorf("width %d", got)
-	}
+	equal(t, "width", model.GetParamOr(rebuilt.Scope("/vit"), "width", uint64(0)), math.MaxUint64)
 
 	store.SetParam("/nan", math.NaN())
 	save(t, Saver{Dir: dir}, store, 1, nil)
-	if c, _ := newest(t, dir); !math.IsNaN(c.Params["/nan"].(float64)) {
-		t.Errorf("NaN came back as %v", c.Params["/nan"])
-	}
+	c, _ = newest(t, dir)
+	check(t, math.IsNaN(c.Params["/nan"].(float64)), "NaN came back as %v", c.Params["/nan"])
 }
 
 func TestSave_Refusals(t *testing.T) {
@@ -207,9 +191,9 @@ func TestSave_Refusals(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		path, err := Saver{Dir: dir}.Save(c.store, c.step, c.meta)
-		if left, _ := os.ReadDir(dir); err == nil || path != "" || !strings.Contains(err.Error(), c.names) || len(left) > 0 {
-			t.Errorf("%d: %q, %v, left %v, want an error that names %s", i, path, err, left, c.names)
-		}
+		outcome(t, fmt.Sprint(i), err, c.names)
+		left, _ := os.ReadDir(dir)
+		check(t, path == "" && len(left) == 0, "%d: %q, left %v", i, path, left)
 	}
 }
 
@@ -229,9 +213,9 @@ func TestSave_LimitsAreThoseOfReading(t *testing.T) {
 		room := maxSmall - int(gomlxtest.Must(os.Stat(filepath.Join(empty, name)))(t).Size())
 		for more := range 2 {
 			dir, _, err := saved([]int{room + more, 0}[k], []int{0, room + more}[k])
-			if c, skipped := newest(t, dir); (err == nil) != (more == 0) || (c != nil) != (more == 0) || len(skipped) > 0 {
-				t.Errorf("%s of %d bytes: %v, read as %v, %v", name, maxSmall+more, err, c, skipped)
-			}
+			c, skipped := newest(t, dir)
+			check(t, (err == nil) == (more == 0) && (c != nil) == (more == 0) && len(skipped) == 0,
+				"%s of %d bytes: %v, read as %v, %v", name, maxSmall+more, err, c, skipped)
 		}
 	}
 }
@@ -246,19 +230,13 @@ func TestSave_RemovesOlderCheckpoints(t *testing.T) {
 	gomlxtest.NoError(t, os.Mkdir(filepath.Join(dir, "step-00000003.tmp-77"), 0o755))
 	for _, step := range []int64{10, 20, 40, 30, 40, 40, 40, 123456789} {
 		path := save(t, saver, store, step, nil)
-		if c, _ := newest(t, dir); step != 30 && c.Path != path { // saved again, it is newer
-			t.Errorf("saved %s, the newest is %s", path, c.Path)
-		}
+		c, _ := newest(t, dir) // saved again, it is newer
+		check(t, step == 30 || c.Path == path, "saved %s, the newest is %s", path, c.Path)
 	}
-	got := gomlxtest.Must(fs.Glob(os.DirFS(dir), "*"))(t)
-	want := []string{"notes", "step-00000001", "step-00000002.tmp-x", "step-123456789", "step-5"}
-	if !slices.Equal(got, want) {
-		t.Errorf("left %q, want %q", got, want)
-	}
+	equal(t, "left", strings.Join(gomlxtest.Must(fs.Glob(os.DirFS(dir), "*"))(t), " "),
+		"notes step-00000001 step-00000002.tmp-x step-123456789 step-5")
 	c, skipped := newest(t, dir)
-	if c == nil || c.Step != 123456789 || len(skipped) != 0 {
-		t.Errorf("latest %+v, skipped %v", c, skipped)
-	}
+	check(t, c != nil && c.Step == 123456789 && len(skipped) == 0, "latest %+v, skipped %v", c, skipped)
 }
 
 // faultyFiles passes operations on to the file system, except the one numbered failAt, which fails as mode requires. It
@@ -447,19 +425,13 @@ func afterFault(t *testing.T, dir string, path string, saveErr error, stores map
 	if c == nil {
 		t.Fatalf("no checkpoint left; skipped %v", skipped)
 	}
-	if saveErr == nil && c.Step != 2 {
-		t.Errorf("Save succeeded, the latest is of step %d; skipped %v", c.Step, skipped)
-	}
-	if path != "" && filepath.Base(c.Path) != "step-00000002" {
-		t.Errorf("Save returned %s, the latest is %s", path, c.Path)
-	}
+	check(t, saveErr != nil || c.Step == 2, "Save succeeded, the latest is of step %d; skipped %v", c.Step, skipped)
+	check(t, path == "" || filepath.Base(c.Path) == "step-00000002", "Save returned %s, the latest is %s", path, c.Path)
 	store := model.NewStore()
 	gomlxtest.NoError(t, c.Load(store, nil))
 	sameVariables(t, store, stores[c.Step], nil)
 	for _, s := range skipped {
-		if !strings.Contains(s.Error(), ".tmp-") {
-			t.Errorf("half-written under a final name: %v", s)
-		}
+		check(t, strings.Contains(s.Error(), ".tmp-"), "half-written under a final name: %v", s)
 	}
 }
 
@@ -498,9 +470,7 @@ func TestSave_FaultAtAnyOperationLosesNoCheckpoint(t *testing.T) {
 				break
 			}
 			name := fmt.Sprintf("%v at %s", mode, files.trace[failAt-1])
-			if err == nil {
-				t.Errorf("%s: Save says it succeeded", name)
-			}
+			check(t, err != nil, "%s: Save says it succeeded", name)
 			if mode == crashPowerFails {
 				files.lose(t, campaign.Rand(uint64(try)))
 			}
@@ -510,14 +480,12 @@ func TestSave_FaultAtAnyOperationLosesNoCheckpoint(t *testing.T) {
 				path = ""
 			}
 			afterFault(t, dir, path, err, stores)
-			if _, leftovers, _ := listNames(dir); !files.dead && len(leftovers) > 0 {
-				t.Errorf("%s: left %v", name, leftovers)
-			}
+			_, leftovers, _ := listNames(dir)
+			check(t, files.dead || len(leftovers) == 0, "%s: left %v", name, leftovers)
 			// The next save succeeds and removes the leftovers.
 			save(t, Saver{Dir: dir, files: newFaultyFiles(0, 0)}, stores[2], 2, nil)
-			if c, skipped := newest(t, dir); c == nil || c.Step != 2 || len(skipped) > 0 {
-				t.Errorf("%s: the next save leaves latest %+v, skipped %v", name, c, skipped)
-			}
+			c, skipped := newest(t, dir)
+			check(t, c != nil && c.Step == 2 && len(skipped) == 0, "%s: the next save leaves %+v, %v", name, c, skipped)
 			if t.Failed() {
 				t.Fatalf("%s: %v", name, err)
 			}
@@ -556,18 +524,13 @@ func TestLoad_OnlyIntoAnEmptyStoreOrTheSameVariables(t *testing.T) {
 	loading := model.NewStore()
 	loading.SetLoader(noLoader{})
 	m := imported(t, put(t, timm, made(timm, smallViT), timmConfig(smallViT)), ImportOptions{})
-	for what, err := range map[string]error{"checkpoint": c.Load(loading, nil), "import": m.Load(loading.Scope("/vit"))} {
-		if !errors.Is(err, weight.ErrLoader) {
-			t.Errorf("a store with a loader: %s: %v", what, err)
-		}
+	for _, err := range []error{c.Load(loading, nil), m.Load(loading.Scope("/vit"))} {
+		check(t, errors.Is(err, weight.ErrLoader), "a store with a loader: %v", err)
 	}
 	scope := model.NewStore().Scope("/vit")
-	if err := m.Load(scope); err != nil || scope.NumVariables() != len(m.Variables) {
-		t.Errorf("%v, %d variables, want %d", err, scope.NumVariables(), len(m.Variables))
-	}
-	if err := m.Load(scope); err == nil {
-		t.Error("a model was loaded twice")
-	}
+	gomlxtest.NoError(t, m.Load(scope))
+	equal(t, "variables", scope.NumVariables(), len(m.Variables))
+	check(t, m.Load(scope) != nil, "a model was loaded twice")
 }
 
 // noLoader loads nothing.
@@ -580,15 +543,14 @@ func TestNames_AreOrderedByStepAndAttempt(t *testing.T) {
 		"step-00000007.tmp-15": {step: 7, temporary: true}, "step-00000007.3.tmp-15": {step: 7, attempt: 3, temporary: true},
 		"step-999999999999999999": {step: 999999999999999999},
 	} {
-		if got, ok := parseName(base); !ok || got != want {
-			t.Errorf("%s: %+v, %v", base, got, ok)
-		}
+		got, ok := parseName(base)
+		equal(t, base, got, want)
+		equal(t, base, ok, true)
 	}
 	for _, base := range []string{"step-7", "step-000000007", "step-00000007.0", "step-00000007.03", "step-0000000x",
 		"step-1999999999999999999", "step-00000007.tmp-", "xstep-00000007", "step-00000007.1234567"} {
-		if got, ok := parseName(base); ok {
-			t.Errorf("%s: %+v", base, got)
-		}
+		_, ok := parseName(base)
+		equal(t, base, ok, false)
 	}
 	var want []string
 	dir := t.TempDir()
@@ -596,9 +558,9 @@ func TestNames_AreOrderedByStepAndAttempt(t *testing.T) {
 		want = append(want, filepath.Join(dir, "step-0000000"+name))
 		gomlxtest.NoError(t, os.Mkdir(want[len(want)-1], 0o755))
 	}
-	if got, _, err := listNames(dir); err != nil || !slices.Equal(got, want) {
-		t.Errorf("%v, %v, want %s", got, err, want)
-	}
+	got, _, err := listNames(dir)
+	gomlxtest.NoError(t, err)
+	equal(t, dir, got, want)
 }
 
 // Runs by what their directories best and last have: nothing, an intact (I), a damaged (D), or a half-written (H)
@@ -649,15 +611,13 @@ func TestFind_WeightsOfARun(t *testing.T) {
 	path := save(t, Saver{Dir: filepath.Join(t.TempDir(), BestDir)}, model.NewStore(), 7, nil)
 	t.Chdir(path)
 	for _, spelled := range []string{path, path + "/", ".", "../" + filepath.Base(path)} {
-		if c, _, err := Find(spelled, ""); err != nil || c.Kind != BestDir {
-			t.Errorf("%s: %+v, %v", spelled, c, err)
-		}
+		c, _, err := Find(spelled, "")
+		check(t, err == nil && c.Kind == BestDir, "%s: %+v, %v", spelled, c, err)
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	putFile(t, file, nil)
-	if c, _, err := Find(file, ""); c != nil || err != nil {
-		t.Errorf("a file has no checkpoint: %v, %v", c, err)
-	}
+	c, _, err := Find(file, "")
+	check(t, c == nil && err == nil, "a file has no checkpoint: %v, %v", c, err)
 }
 
 // removing removes the new checkpoint as soon as it is complete, as another process could.
@@ -669,9 +629,7 @@ func (removing) rename(from, to string) error {
 
 func TestSave_CheckpointThatVanishesIsAnError(t *testing.T) {
 	path, err := Saver{Dir: t.TempDir(), files: removing{}}.Save(model.NewStore(), 7, nil)
-	if err == nil || filepath.Base(path) != "step-00000007" {
-		t.Errorf("%q, %v", path, err)
-	}
+	check(t, err != nil && filepath.Base(path) == "step-00000007", "%q, %v", path, err)
 }
 
 // beside saves a checkpoint in a directory that has others, which Save would remove.
@@ -747,14 +705,10 @@ func TestLoad_DamageAfterOpening(t *testing.T) {
 	c, _ := newest(t, dir)
 	rewrite(t, filepath.Join(c.Path, variablesName), func(raw []byte) []byte { raw[len(raw)-1] ^= 1; return raw })
 	store, before := newStore(t, 2), newStore(t, 2)
-	if err := c.Load(store, nil); err == nil || !strings.Contains(err.Error(), "SHA-256") {
-		t.Errorf("%v", err)
-	}
+	refuses(t, "a flipped bit", c.Load(store, nil), inFile, "SHA-256")
 	sameVariables(t, store, before, nil)
 	gomlxtest.NoError(t, os.RemoveAll(c.Path))
-	if err := c.Check(store, nil); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a checkpoint that was removed: %v", err)
-	}
+	check(t, errors.Is(c.Check(store, nil), fs.ErrNotExist), "a checkpoint that was removed")
 }
 
 func TestLoad_AnotherModelListsTheDifferences(t *testing.T) {
@@ -777,49 +731,36 @@ func TestLoad_AnotherModelListsTheDifferences(t *testing.T) {
 	before := bytesOf(t, other.GetVariable("/vit/norm").MustValue())
 	for _, err := range []error{c.Load(other, omit), c.Check(other, omit)} {
 		e := onlyMismatch(t, err)
-		if !slices.Equal(e.Mismatched, []string{"/vit/head/weights (Float32)[7, 5], in the model (Float32)[7, 3]"}) ||
-			!slices.Equal(e.Missing, []string{"/vit/position (Float32)[17]"}) ||
-			!slices.Equal(e.Unexpected, []string{"/vit/block_1/weights (Float32)[3, 11]"}) {
-			t.Errorf("%+v", e)
-		}
+		equal(t, "differences", *e, MismatchError{e.Path, []string{"/vit/position (Float32)[17]"},
+			[]string{"/vit/block_1/weights (Float32)[3, 11]"},
+			[]string{"/vit/head/weights (Float32)[7, 5], in the model (Float32)[7, 3]"}})
 	}
-	if !bytes.Equal(before, bytesOf(t, other.GetVariable("/vit/norm").MustValue())) || other.NumVariables() != 4 {
-		t.Error("the store was changed")
-	}
+	equal(t, "the store", bytesOf(t, other.GetVariable("/vit/norm").MustValue()), before)
+	equal(t, "variables of the store", other.NumVariables(), 4)
 	fresh := model.NewStore()
 	gomlxtest.NoError(t, c.Load(fresh, omit))
 	fresh.Scope("/vit").VariableWithValue("position", float32(17)) // as if another model was built after loading
-	if e := onlyMismatch(t, c.Check(fresh, omit)); len(e.Missing) != 1 {
-		t.Errorf("Check after building another model: %v", e)
-	}
+	equal(t, "missing after building another model", len(onlyMismatch(t, c.Check(fresh, omit)).Missing), 1)
 	hostile := &MismatchError{Path: "x", Missing: strings.Fields("a b c d e f g"), Unexpected: []string{"b\n\x1b[31m [7]"}}
-	if text := hostile.Error(); strings.ContainsAny(text, "\n\x1b") || strings.Contains(text, ", f") {
-		t.Errorf("%q", text)
-	}
+	text := hostile.Error()
+	check(t, !strings.ContainsAny(text, "\n\x1b") && !strings.Contains(text, ", f"), "%q", text)
 }
 
 func TestLock_HasOneOwner(t *testing.T) {
 	if dir := os.Getenv("WEPE_TEST_LOCK"); dir != "" { // the other process
-		if _, err := Lock(dir); err == nil {
-			t.Fatal("locked")
-		}
+		check(t, errorOf(Lock(dir)) != nil, "locked")
 		return
 	}
 	dir, file := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "file")
 	putFile(t, file, nil)
-	if _, err := Lock(filepath.Join(file, "run")); err == nil {
-		t.Error("locked below a file")
-	}
+	check(t, errorOf(Lock(filepath.Join(file, "run"))) != nil, "locked below a file")
 	for range 2 { // again after unlocking
 		unlock := gomlxtest.Must(Lock(dir))(t)
 		other := exec.Command(os.Args[0], "-test.run", "^TestLock_HasOneOwner$", "-test.v")
 		other.Env = append(os.Environ(), "WEPE_TEST_LOCK="+dir)
-		if out, err := other.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS") {
-			t.Errorf("the other process: %v\n%s", err, out)
-		}
-		if _, err := Lock(dir); err == nil {
-			t.Error("locked twice in one process")
-		}
+		out, err := other.CombinedOutput()
+		check(t, err == nil && strings.Contains(string(out), "--- PASS"), "the other process: %v\n%s", err, out)
+		check(t, errorOf(Lock(dir)) != nil, "locked twice in one process")
 		gomlxtest.NoError(t, unlock())
 	}
 }
