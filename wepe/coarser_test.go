@@ -95,9 +95,7 @@ func testShift(t *testing.T, denser int) {
 			}
 		}
 	}
-	if len(seen) != 2*draws {
-		t.Errorf("%d different steps in %d draws of two", len(seen), draws)
-	}
+	equal(t, "different steps", len(seen), 2*draws)
 	for axis := range least { // 31 uniform draws all lie above -0.7 of the bound with a probability of .7 %
 		if !(least[axis] >= -shift && least[axis] <= -0.7*shift && most[axis] >= 0.7*shift && most[axis] <= shift) {
 			t.Errorf("axis %d: moved by %g to %g patches, want most of ±%g", axis, least[axis], most[axis], shift)

@@ -4,6 +4,7 @@ package wepe
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/gomlx/compute/dtypes"
@@ -19,14 +20,12 @@ import (
 // float64Runs reports whether the test backend evaluates P in float64.
 func float64Runs(t *testing.T) bool {
 	t.Helper()
-	err := exceptions.TryCatch[error](func() {
-		exec := MustNewExec(gomlxtest.Backend(), func(x, y, omega *Node) *Node {
+	return exceptions.TryCatch[error](func() {
+		MustNewExec(gomlxtest.Backend(), func(x, y, omega *Node) *Node {
 			p, _ := P(ComplexNode{Re: x, Im: y}, omega, omega)
 			return p.Re
-		})
-		exec.MustCall(0.3, 0.7, 2.0)
-	})
-	return err == nil
+		}).MustCall(0.3, 0.7, 2.0)
+	}) == nil
 }
 
 var run = gomlxtest.RunModel
@@ -62,9 +61,7 @@ func TestSoftplus_EqualsTheClosedForm(t *testing.T) {
 		}
 	}
 	// mathematics.md (6.6): the raw value of the square lattice, to its printed digits.
-	if raw := softplusInverse(weierstrass.OmegaSquare); !(math.Abs(raw-2.5466) <= 5e-5) {
-		t.Errorf("softplus⁻¹(ω1) = %g, want 2.5466", raw)
-	}
+	near(t, "softplus⁻¹(ω1)", softplusInverse(weierstrass.OmegaSquare), 2.5466, 5e-5)
 }
 
 // The encoder of these tests: 3×5 patches behind 2 prefix tokens, width 7.
@@ -80,28 +77,17 @@ func ramp(g *Graph, dims ...int) *Node {
 }
 
 func TestPreEncode_AddsEncodeToAllTokens(t *testing.T) {
-	iota := func(g *Graph) *Node { return Iota(g, shapes.Make(dtypes.Int32, positions), 0) }
-	for _, c := range []struct {
-		dtype   dtypes.DType
-		indices func(g *Graph) *Node
-	}{
-		{dtypes.Float32, func(*Graph) *Node { return nil }}, {dtypes.Float32, iota}, {dtypes.BFloat16, iota},
-		{dtypes.Float16, iota},
-	} {
+	for i, dtype := range []dtypes.DType{dtypes.Float32, dtypes.Float32, dtypes.BFloat16, dtypes.Float16} {
 		got := run(t, model.NewStore(), onlyIn(func(s *model.Scope, g *Graph) []*Node {
-			e, x := testEncoder(s), ConvertDType(ramp(g, 2, positions, width), c.dtype)
-			out, want := e.PreEncode(x, c.indices(g), -2), Add(x, ConvertDType(InsertAxes(e.Encode(g), 0), c.dtype))
-			if out.DType() != c.dtype {
-				t.Errorf("tokens %s became %s", c.dtype, out.DType())
-			}
-			for _, node := range g.Nodes() {
-				if node.Type() == NodeTypeGather {
-					t.Errorf("%s: a gather for a whole sequence", c.dtype)
-				}
-			}
+			e, x := testEncoder(s), ConvertDType(ramp(g, 2, positions, width), dtype)
+			indices := []*Node{nil, Iota(g, shapes.Make(dtypes.Int32, positions), 0)}[min(i, 1)]
+			out, want := e.PreEncode(x, indices, -2), Add(x, ConvertDType(InsertAxes(e.Encode(g), 0), dtype))
+			equal(t, "type of tokens", out.DType(), dtype)
+			gathers := slices.ContainsFunc(g.Nodes(), func(n *Node) bool { return n.Type() == NodeTypeGather })
+			equal(t, "a gather for a whole sequence", gathers, false)
 			return []*Node{ConvertDType(out, dtypes.Float32), ConvertDType(want, dtypes.Float32)}
 		}), float32(0))
-		gomlxtest.Near(t, c.dtype.String(), got[0], got[1], 0)
+		gomlxtest.Near(t, dtype.String(), got[0], got[1], 0)
 	}
 }
 

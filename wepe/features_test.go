@@ -60,10 +60,7 @@ func (h hostGrid) onSphere(alphaScale float64, parts int) hostGrid {
 
 // settings returns the encoder's settings for h.
 func (h hostGrid) settings() kv {
-	compression := compressTanh
-	if h.sphere {
-		compression = compressSphere
-	}
+	compression := map[bool]compression{false: compressTanh, true: compressSphere}[h.sphere]
 	return kv{byOmega1: h.omega1, ParamOmega3: imag(h.omega3), ParamOmega3Re: real(h.omega3), ParamAlphaU: h.span[0],
 		ParamAlphaV: h.span[1], ParamOffsetU: h.offset[0], ParamOffsetV: h.offset[1], byCompression: compression,
 		ParamAlphaScale: h.alphaScale, ParamScales: h.scales, ParamHarmonics: h.harmonics,
@@ -222,9 +219,7 @@ func TestFeatures_GradientsOfTheRawScalars(t *testing.T) {
 			}
 			want := (8*(at(1)-at(-1)) - (at(2) - at(-2))) / (12 * step) // central, of fourth order
 			want *= 1 - math.Exp(-raw.value)                            // dy/draw, mathematics.md (6.4)
-			if !(math.Abs(got[i][0]-want) <= 1e-4*(1+math.Abs(want))) {
-				t.Errorf("%+v: gradient %d is %g, want %g", host, i, got[i][0], want)
-			}
+			near(t, fmt.Sprintf("%+v: gradient %d", host, i), got[i][0], want, 1e-4*(1+math.Abs(want)))
 		}
 	}
 }
@@ -238,12 +233,10 @@ func (h hostGrid) bias(t *testing.T, prefix int, weights, biases, own []float64)
 	for head := range biases {
 		for query := -prefix; query < len(z); query++ {
 			for key := -prefix; key < len(z); key++ {
-				value := 0.0
-				switch {
-				case query < 0 || key < 0:
-				case query == key:
+				value := 0.0 // of a prefix token
+				if query == key && key >= 0 {
 					value = own[head]
-				default:
+				} else if query >= 0 && key >= 0 {
 					value = biases[head]
 					for i, f := range h.at(t, z[key]-z[query]) {
 						value += f * weights[i*len(biases)+head]
@@ -256,19 +249,14 @@ func (h hostGrid) bias(t *testing.T, prefix int, weights, biases, own []float64)
 	return out
 }
 
-// biasOf builds a bias whose variables are all different from one another and from zero.
-func biasOf(s *model.Scope, c *Config, heads int) *relativeBias {
-	biases, own := make([]float64, heads), make([]float64, heads)
-	for h := range heads {
-		biases[h], own[h] = 0.3-0.2*float64(h), -0.7+0.4*float64(h)
-	}
-	listVariable(s.At(scopeBias), "biases", biases, true)
-	listVariable(s.At(scopeBias), "own", own, true)
-	return c.Bias(heads).(*relativeBias)
+// biasOf builds a bias of three heads whose variables are all different from one another and from zero.
+func biasOf(s *model.Scope, c *Config) *relativeBias {
+	listVariable(s.At(scopeBias), "biases", []float64{0.3, 0.1, -0.1}, true)
+	listVariable(s.At(scopeBias), "own", []float64{-0.7, -0.3, 0.1}, true)
+	return c.Bias(3).(*relativeBias)
 }
 
 func TestAttentionBias_EqualsTheHosts(t *testing.T) {
-	const heads = 3
 	for _, c := range []struct {
 		prefix int
 		host   hostGrid
@@ -281,12 +269,9 @@ func TestAttentionBias_EqualsTheHosts(t *testing.T) {
 		h := c.host
 		var b *relativeBias
 		got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-			b = biasOf(s, New(s, h.rows, h.cols, 1).WithPrefix(c.prefix).with(h.settings()), heads)
-			bias := b.AttentionBias(in[0].Graph())
-			if tokens := c.prefix + h.rows*h.cols; bias.DType() != dtypes.Float32 ||
-				!slices.Equal(bias.Shape().Dimensions, []int{heads, tokens, tokens}) {
-				t.Errorf("%+v: bias %s, want float32 [heads, tokens, tokens]", h, bias.Shape())
-			}
+			b = biasOf(s, New(s, h.rows, h.cols, 1).WithPrefix(c.prefix).with(h.settings()))
+			bias, tokens := b.AttentionBias(in[0].Graph()), c.prefix+h.rows*h.cols
+			gomlxtest.NoError(t, bias.Shape().Check(dtypes.Float32, 3, tokens, tokens))
 			return []*Node{bias}
 		}, float32(0))
 		values := func(v *model.Variable) []float64 { return gomlxtest.Values(t, v.MustValue()) }

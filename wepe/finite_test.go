@@ -3,6 +3,7 @@
 package wepe
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -17,8 +18,14 @@ import (
 	"github.com/wepe-go/wepe/wepe/internal/elliptic"
 )
 
-func finite(values []float64) bool {
-	return !slices.ContainsFunc(values, func(v float64) bool { return math.IsNaN(v - v) })
+// areFinite fails the test unless all outputs of a graph are finite.
+func areFinite(t *testing.T, what string, outputs ...[]float64) {
+	t.Helper()
+	for i, output := range outputs {
+		if slices.ContainsFunc(output, func(v float64) bool { return math.IsNaN(v - v) }) {
+			t.Errorf("%s: output %d is not finite", what, i)
+		}
+	}
 }
 
 // withGradients returns x, float32, and the gradients of its sum, weighted by a ramp, by all trainable variables.
@@ -88,7 +95,7 @@ func TestEncodings_AreFinite(t *testing.T) {
 					ofHalfPeriods(1.3, omega3), ofSpan(spanU, spanV))
 				c.sum.Cut = cut
 				if bias {
-					return withGradients(s, biasOf(s, c, 3).AttentionBias(g))
+					return withGradients(s, biasOf(s, c).AttentionBias(g))
 				}
 				e := c.encoder()
 				features := []*Node{e.Features(g)}
@@ -100,12 +107,8 @@ func TestEncodings_AreFinite(t *testing.T) {
 				x := ConvertDType(BroadcastToDims(in[0], 1, rows*cols+1, 2), dtype)
 				return append(withGradients(s, ConvertDType(e.PreEncode(x, nil, 1), dtypes.Float32)), features...)
 			}, float32(1))
-			for j, output := range outputs {
-				if !finite(output) {
-					t.Errorf("%s, %s, grid %d×%d, ω3′ %g, spans %g, %g, tokens %s: output %d is not finite", name, mode,
-						rows, cols, omega3, spanU, spanV, dtype, j)
-				}
-			}
+			areFinite(t, fmt.Sprintf("%s, %s, grid %d×%d, ω3′ %g, spans %g, %g, tokens %s", name, mode, rows, cols, omega3,
+				spanU, spanV, dtype), outputs...)
 		}
 	}
 }

@@ -27,15 +27,17 @@ var encodings = map[string]func(*model.Scope) Encoder{
 // pretrained returns a store with pretrained rows /embedding for prefix tokens and the patches.
 func pretrained(t *testing.T) (*model.Store, *model.Variable, []float64) {
 	t.Helper()
-	flat := make([]float32, positions*hybridWidth)
-	for i := range flat {
-		flat[i] = float32(math.Sin(float64(7*i))) * float32(math.Exp2(float64(i%40-20)))
-	}
-	return pretrainedOf(t, flat)
+	return pretrainedOf(t, func(i int) float32 {
+		return float32(math.Sin(float64(7*i))) * float32(math.Exp2(float64(i%40-20)))
+	})
 }
 
-func pretrainedOf(t *testing.T, flat []float32) (*model.Store, *model.Variable, []float64) {
+func pretrainedOf(t *testing.T, value func(i int) float32) (*model.Store, *model.Variable, []float64) {
 	t.Helper()
+	flat := make([]float32, positions*hybridWidth)
+	for i := range flat {
+		flat[i] = value(i)
+	}
 	store, rows := model.NewStore(), tensors.FromFlatDataAndDimensions(flat, positions, hybridWidth)
 	return store, gomlxtest.Must(store.CreateVariable("/embedding", rows))(t), gomlxtest.Values(t, rows)
 }
@@ -75,16 +77,12 @@ func TestHybrid_BlendsThePatches(t *testing.T) {
 			if (lambda == 0 || lambda == 1) && (!slices.Equal(got[0][head:], want) || got[4][0] != lambda) {
 				t.Errorf("%s is not one of both bit for bit", name)
 			}
-			if raw := gomlxtest.Values(t, store.GetVariable("/gate_raw").MustValue())[0]; math.IsInf(raw, 0) {
-				t.Errorf("%s: the gate's variable is %g", name, raw)
-			}
+			areFinite(t, name+": the gate's variable", gomlxtest.Values(t, store.GetVariable("/gate_raw").MustValue()))
 			for i, path := range paths {
 				gradient := got[5+i]
-				if !finite(gradient) {
-					t.Errorf("%s: the gradient of %s is not finite", name, path)
-				}
-				if path == "/gate_raw" && !(math.Abs(gradient[0]-byGate) <= 1e-6*scale) {
-					t.Errorf("%s: gradient of the gate is %g, want %g", name, gradient[0], byGate)
+				areFinite(t, name+": the gradient of "+path, gradient)
+				if path == "/gate_raw" {
+					near(t, name+": gradient of the gate", gradient[0], byGate, 1e-6*scale)
 				}
 				for k := 0; path == "/embedding" && k < len(gradient); k++ {
 					share := 1.0
@@ -103,14 +101,10 @@ func TestHybrid_BlendsThePatches(t *testing.T) {
 	}
 }
 
-// table has values of ordinary size, smooth over the grid, after a prefix row.
-func table() []float32 {
-	flat := make([]float32, positions*hybridWidth)
-	for i := range flat {
-		k, j := i/hybridWidth, float64(i%hybridWidth)
-		flat[i] = float32(0.3*math.Sin(0.4*float64(k/cols)*(j+1)) + 0.2*math.Cos(0.5*float64(k%cols)+j) - 0.1*j)
-	}
-	return flat
+// smooth are values of ordinary size, smooth over the grid, after a prefix row.
+func smooth(i int) float32 {
+	k, j := i/hybridWidth, float64(i%hybridWidth)
+	return float32(0.3*math.Sin(0.4*float64(k/cols)*(j+1)) + 0.2*math.Cos(0.5*float64(k%cols)+j) - 0.1*j)
 }
 
 // started returns the pretrained rows of the patches, and the rows of an encoding before and after Start. The other
@@ -118,7 +112,7 @@ func table() []float32 {
 func started(t *testing.T, encoding func(*model.Scope) Encoder, start string, inspect func(Encoder, *Graph) []*Node) (
 	want, before, after []float64, more [][]float64) {
 	t.Helper()
-	store, v, pretrained := pretrainedOf(t, table())
+	store, v, pretrained := pretrainedOf(t, smooth)
 	evaluate := func() [][]float64 {
 		return run(t, store, func(s *model.Scope, in []*Node) []*Node {
 			e, g := encoding(s), in[0].Graph()
@@ -145,18 +139,14 @@ func TestStart_CentredMovesTheMean(t *testing.T) {
 		return out
 	}
 	for name, encoding := range map[string]func(*model.Scope) Encoder{
-		"surrogate": encodings["surrogate"],
-		"exact":     encodings["scratch"],
-		"exact, MLP": func(s *model.Scope) Encoder {
+		"surrogate": encodings["surrogate"], "exact": encodings["scratch"], "exact, MLP": func(s *model.Scope) Encoder {
 			return New(s, rows, cols, hybridWidth).with(kv{ParamProjection: mlp, ParamBetaPos: 1.3}).encoder()
-		},
-	} {
+		}} {
 		table, before, after, _ := started(t, encoding, startCentred, nothing)
 		gomlxtest.Near(t, name+": mean", means(after), means(table), 1e-5)
 		gomlxtest.Near(t, name+": differences", differences(after), differences(before), 1e-5)
-		if _, before, after, _ := started(t, encoding, startDrawn, nothing); !slices.Equal(before, after) {
-			t.Errorf("%s: the rows moved from where they were drawn", name)
-		}
+		_, before, after, _ = started(t, encoding, startDrawn, nothing)
+		gomlxtest.Near(t, name+": as drawn", after, before, 0)
 	}
 }
 
@@ -184,9 +174,7 @@ func TestStart_FittedIsTheLeastSquaresFit(t *testing.T) {
 				product := hidden[at+i] * (rows[at+j] - table[at+j])
 				sum, scale = sum+product, scale+math.Abs(product)
 			}
-			if !(math.Abs(sum) <= fitRank*scale) {
-				t.Errorf("channel %d: Σ hidden_%d·residual = %g, Σ |hidden_%d·residual| = %g", j, i, sum, i, scale)
-			}
+			near(t, fmt.Sprintf("channel %d: Σ hidden_%d·residual", j, i), sum, 0, fitRank*scale)
 		}
 	}
 }
@@ -219,9 +207,8 @@ func TestStart_Errors(t *testing.T) {
 		}
 	}
 	store, v, _ := pretrained(t)
-	exact := New(store.RootScope(), rows, cols, hybridWidth).with(kv{ParamBetaPos: 0.0}).encoder()
-	centred := New(store.RootScope(), rows, cols, hybridWidth).with(kv{ParamStart: startCentred})
-	if hybridOf(centred, v, exact).Start(gomlxtest.Backend()) == nil {
+	centred := New(store.RootScope(), rows, cols, hybridWidth).with(kv{ParamStart: startCentred, ParamBetaPos: 0.0})
+	if hybridOf(centred, v, centred.encoder()).Start(gomlxtest.Backend()) == nil {
 		t.Error("β_pos = 0: no error")
 	}
 	bare, v2, _ := pretrained(t) // rows for all of 17 × 1 patches, and none for a prefix

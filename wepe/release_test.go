@@ -137,11 +137,10 @@ func testRelease(t *testing.T) {
 	var meta releaseMeta
 	fixtures.JSON(t, releaseSet, "meta.json", &meta)
 	data := fixtures.Tensors(t, releaseSet, "tensors.safetensors")
-	got, want := elliptic.ReleasedSum, meta.sum()
-	if got.Cut != want.Cut || !(math.Abs(got.Kappa-want.Kappa) <= 1e-9) ||
-		got.CLarge != want.CLarge || got.TermClip != want.TermClip || got.FinalClip != want.FinalClip {
-		t.Errorf("the sum is %+v, the authors' %+v", got, want)
-	}
+	sum := meta.sum()
+	near(t, "κ", elliptic.ReleasedSum.Kappa, sum.Kappa, 1e-9)
+	sum.Kappa = elliptic.ReleasedSum.Kappa
+	equal(t, "the sum", elliptic.ReleasedSum, sum)
 	for name, c := range meta.Cases {
 		t.Run(name, func(t *testing.T) {
 			store, config, wants := releaseStore(t, meta, name)
@@ -199,9 +198,7 @@ func testRelease(t *testing.T) {
 				total += math.Abs(row / c.BetaPos * upstream.Data[i])
 			}
 			gomlxtest.NearAbs(t, "d/d pos_scale", got("/wepe/beta_pos"), data[name+".grad.pos_scale"].Data, 16*0x1p-24*total)
-			if want := wants.NumVariables() + 3; store.NumVariables() != want { // and three scalars
-				t.Errorf("%d variables, want %d", store.NumVariables(), want)
-			}
+			equal(t, "variables, and three scalars", store.NumVariables(), wants.NumVariables()+3)
 			for v := range wants.IterVariables() {
 				gomlxtest.Near(t, "d/d "+v.Path(), got(v.Path()), gomlxtest.Values(t, v.MustValue()), 2e-5)
 			}
@@ -262,9 +259,7 @@ func testLatticeSum(t *testing.T) {
 			z2 := z[i]*z[i] + z[i+1]*z[i+1]
 			want = max(want, z2/(16*math.Pow(omega1, 4)*math.Pow(float64(sum.Cut)+0.5, 2)))
 		}
-		if !(math.Abs(gap-want) <= 0.1*want) {
-			t.Errorf("%s: exact and summed ℘ differ by %.3g, want the truncation error, about %.3g", name, gap, want)
-		}
+		near(t, name+": difference of exact and summed ℘", gap, want, 0.1*want)
 	}
 
 	// Poles, clips and arguments far outside the block.

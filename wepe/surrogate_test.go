@@ -42,9 +42,7 @@ func TestNamedSurrogate_HasTheNumbersOfTheReleasedScripts(t *testing.T) {
 	svhn.Learn = []string{"omega3", "beta", "scale", "modulation", "gamma"}
 	want[surrogateSVHN] = svhn
 	for name, want := range want {
-		if got, want := fmt.Sprintf("%.12v", namedSurrogate(name)), fmt.Sprintf("%.12v", want); got != want {
-			t.Errorf("%s:\n%s, want\n%s", name, got, want)
-		}
+		equal(t, name, fmt.Sprintf("%.12v", namedSurrogate(name)), fmt.Sprintf("%.12v", want))
 	}
 }
 
@@ -60,29 +58,25 @@ func TestSurrogate_DropsHiddenUnitsInTraining(t *testing.T) {
 		}
 		store := model.NewStore()
 		evaluated := encode(store, false)
-		if !slices.Equal(encode(store, false), evaluated) {
-			t.Errorf("dropout %v: evaluation is not deterministic", rates)
-		}
-		drops := rates[0]+rates[1] > 0
-		if slices.Equal(encode(store, true), evaluated) == drops {
-			t.Errorf("dropout %v: training and evaluation agree: %v", rates, !drops)
-		}
+		gomlxtest.Near(t, "evaluated again", encode(store, false), evaluated, 0)
+		changes := !slices.Equal(encode(store, true), evaluated)
+		equal(t, fmt.Sprintf("dropout %v in training changes", rates), changes, rates[0]+rates[1] > 0)
 	}
 }
 
 func TestSurrogate_EqualsTheReference(t *testing.T) { fixtures.Each(t, testSurrogateField) }
 
 func testSurrogateField(t *testing.T) {
+	type set struct { // whose amplitudes a and b have their γ in them
+		ID                                            string
+		Omega1, Omega3p, Beta, Eps, Eta, Alpha, Gamma float64
+		EpsU                                          float64 `json:"eps_u"`
+		EpsV                                          float64 `json:"eps_v"`
+		EtaP                                          float64 `json:"eta_p"`
+		A, B                                          []float64
+	}
 	var file struct {
-		Sets []struct { // whose amplitudes a and b have their γ in them
-			ID                     string
-			Omega1, Omega3p, Beta  float64
-			EpsU                   float64 `json:"eps_u"`
-			EpsV                   float64 `json:"eps_v"`
-			Eps, Eta, Alpha, Gamma float64
-			EtaP                   float64 `json:"eta_p"`
-			A, B                   []float64
-		}
+		Sets  []set
 		Grids []struct {
 			Set     string
 			H, W    int
@@ -97,12 +91,8 @@ func testSurrogateField(t *testing.T) {
 		dtype, valueTol, gradientTol = dtypes.Float32, 5e-6, 1e-4 // the tolerances of official_wepe_finetune for float32
 	}
 	for _, on := range file.Grids {
-		s, field := file.Sets[0], namedSurrogate(surrogateSweep)
-		for _, set := range file.Sets {
-			if set.ID == on.Set {
-				s = set
-			}
-		}
+		field := namedSurrogate(surrogateSweep)
+		s := file.Sets[slices.IndexFunc(file.Sets, func(s set) bool { return s.ID == on.Set })]
 		field.A, field.B, field.Omega1, field.Eta, field.EtaPrime = s.A, s.B, s.Omega1, s.Eta, s.EtaP
 		field.EpsilonU, field.EpsilonV, field.MinRadius = s.EpsU, s.EpsV, s.Eps
 		name := fmt.Sprintf("%s %d×%d", on.Set, on.H, on.W)
@@ -136,13 +126,7 @@ func testSurrogateField(t *testing.T) {
 			gomlxtest.Near(t, name+" "+of, got[i], column(of), valueTol)
 		}
 		gomlxtest.Near(t, name+" features", got[6], column("f1", "f2", "f3", "f4"), valueTol)
-		parameters := [][]string{{"omega3p"}, {"beta"}, {"alpha"}, nil, nil}
-		for k := range s.A {
-			parameters[3] = append(parameters[3], fmt.Sprintf("a%d", k+1))
-		}
-		for k := range s.B {
-			parameters[4] = append(parameters[4], fmt.Sprintf("b%d", k+1))
-		}
+		parameters := [][]string{{"omega3p"}, {"beta"}, {"alpha"}, {"a1", "a2", "a3"}, {"b1", "b2", "b3"}}
 		for channel := range 4 {
 			for i, names := range parameters {
 				var want []float64
@@ -187,11 +171,9 @@ func TestSurrogate_IsFinite(t *testing.T) {
 							gomlxtest.Must(store.CreateVariable(path, x))(t)
 						}
 					}
-					outputs := gomlxtest.Must(exec.Call(x))(t)
-					for i, output := range outputs {
-						if !finite(gomlxtest.Values(t, output)) {
-							t.Errorf("%s, grid %v, raw %g, scale %g: output %d is not finite", name, grid, raw, scale, i)
-						}
+					for i, output := range gomlxtest.Must(exec.Call(x))(t) {
+						what := fmt.Sprintf("%s, grid %v, raw %g, scale %g, output %d", name, grid, raw, scale, i)
+						areFinite(t, what, gomlxtest.Values(t, output))
 					}
 				}
 			}
@@ -234,11 +216,8 @@ func TestSumAndSurrogates_Float32IsFloat64OnAllPatches(t *testing.T) {
 			return f.features(u, v)
 		}
 	}
-	for name, features := range map[string]func(*model.Scope, dtypes.DType, *Graph) *Node{
-		"sum":               sum,
-		"surrogate paper":   surrogateNamed(surrogatePaper),
-		"surrogate release": surrogateNamed(surrogateSVHN),
-	} {
+	for name, features := range map[string]func(*model.Scope, dtypes.DType, *Graph) *Node{"sum": sum,
+		"surrogate paper": surrogateNamed(surrogatePaper), "surrogate release": surrogateNamed(surrogateSVHN)} {
 		var of [2][]float64
 		for i, dtype := range []dtypes.DType{dtypes.Float32, dtypes.Float64} {
 			of[i] = run(t, gomlxtest.Seeded(t, 3), func(scope *model.Scope, in []*Node) []*Node {
@@ -371,10 +350,7 @@ func testSurrogate(t *testing.T) {
 		}, tensors.FromFlatDataAndDimensions(fixtures.Tensor{Data: rowMajor(upstream.Data, c.Rows, c.Cols)}.Float32(),
 			c.Rows*c.Cols, meta.Width))
 		for i, of := range []string{"z", "p", "pp", "features", "encodings"} {
-			tol := 5e-6
-			if of == "encodings" {
-				tol = 2e-5
-			}
+			tol := []float64{5e-6, 5e-6, 5e-6, 5e-6, 2e-5}[i]
 			gomlxtest.Near(t, name+" "+of, got[i], rowMajor(data[name+"."+of].Data, c.Rows, c.Cols), tol)
 		}
 		for v := range wants.IterVariables() {
@@ -437,7 +413,7 @@ func testReleasedMix(t *testing.T) {
 		found = true
 		gomlxtest.Near(t, name+" mix", got[0], want, 1e-5)
 		scalars := gomlxtest.Must(h.Scalars())(t)
-		gomlxtest.Near(t, "lambda", []float64{scalars["lambda"]}, []float64{1 / (1 + math.Exp(-meta.Mix.Gate))}, 1e-6)
+		near(t, "lambda", scalars["lambda"], 1/(1+math.Exp(-meta.Mix.Gate)), 5e-7)
 	}
 	if !found {
 		t.Error("no case of the fixture has the scalars that mix.wepe was made with")

@@ -128,8 +128,7 @@ func TestHalfPeriods_Refuses(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	for _, bad := range [][2]float64{{0, 0}, {3, 1}, {nan, 0}, {1, nan}, {inf, 0}, {1, inf},
 		{3, 1 + 4e-16}, {3, -1 - 4e-16}, invariantsOf(6.8), invariantsOf(9)} {
-		_, _, err := HalfPeriods(bad[0], bad[1])
-		if err == nil {
+		if _, _, err := HalfPeriods(bad[0], bad[1]); err == nil {
 			t.Errorf("HalfPeriods(%v, %v): no error", bad[0], bad[1])
 		}
 	}

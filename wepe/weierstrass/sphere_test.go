@@ -81,39 +81,27 @@ func stereographic(w complex128) [3]float64 {
 
 func plane(p [3]float64) complex128 { return complex(p[0], p[1]) / complex(1-p[2], 0) }
 
-// sphereCase is a lattice, its sphere, and a random point of up to two cells away.
-type sphereCase struct {
-	omega1, omega3 complex128
-	lattice        Lattice
-	at             func(z complex128) (point, prime [3]float64)
-	normal         normalized
-	random         func() complex128
-}
-
 func TestSphereObeysItsLawsOnEveryLattice(t *testing.T) {
 	omega1, omega3, err := HalfPeriods(0, 1) // hexagonal, DLMF 23.5(v)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, basis := range append(obliqueBases, [2]complex128{complex(omega1, 0), omega3}) {
-		l, random := oblique(t, basis[0], basis[1]), rand.New(rand.NewPCG(3, uint64(i)))
-		s := sphereCase{basis[0], basis[1], l, l.Sphere().At, normal(t, basis[0], basis[1]), func() complex128 {
-			return complex(4*random.Float64()-2, 0)*basis[0] + complex(4*random.Float64()-2, 0)*basis[1]
-		}}
-		t.Run(fmt.Sprintf("projection of ℘ and ℘′ on %v", basis), func(t *testing.T) { projects(t, s) })
-		t.Run(fmt.Sprintf("smooth at poles on %v", basis), func(t *testing.T) { smoothAtPoles(t, s) })
+		t.Run(fmt.Sprintf("projection of ℘ and ℘′ on %v", basis), func(t *testing.T) { projects(t, basis, uint64(i)) })
+		t.Run(fmt.Sprintf("smooth at poles on %v", basis), func(t *testing.T) { smoothAtPoles(t, basis) })
 	}
 }
 
-func projects(t *testing.T, s sphereCase) {
-	for range 40 {
-		z := s.random()
-		p, pp := s.lattice.Eval(z)
-		point, prime := s.at(z)
-		if d := distance(point, stereographic((p-s.normal.centre)/complex(s.normal.scale, 0))); !(d < 1e-12) {
+func projects(t *testing.T, basis [2]complex128, seed uint64) {
+	l, n, random := oblique(t, basis[0], basis[1]), normal(t, basis[0], basis[1]), rand.New(rand.NewPCG(3, seed))
+	for range 40 { // up to two cells away
+		z := complex(4*random.Float64()-2, 0)*basis[0] + complex(4*random.Float64()-2, 0)*basis[1]
+		p, pp := l.Eval(z)
+		point, prime := l.Sphere().At(z)
+		if d := distance(point, stereographic((p-n.centre)/complex(n.scale, 0))); !(d < 1e-12) {
 			t.Errorf("S(w) at %v is off by %.2g", z, d)
 		}
-		if d := distance(prime, stereographic(pp/complex(s.normal.scalePrime, 0))); !(d < 1e-12) {
+		if d := distance(prime, stereographic(pp/complex(n.scalePrime, 0))); !(d < 1e-12) {
 			t.Errorf("S(w′) at %v is off by %.2g", z, d)
 		}
 		for _, factor := range []float64{0.2, 1, 30} {
@@ -127,10 +115,10 @@ func projects(t *testing.T, s sphereCase) {
 	}
 }
 
-func smoothAtPoles(t *testing.T, s sphereCase) {
-	north := [3]float64{0, 0, 1}
-	for _, pole := range []complex128{0, 2 * s.omega1, -2*s.omega1 + 4*s.omega3} {
-		point, prime := s.at(pole)
+func smoothAtPoles(t *testing.T, basis [2]complex128) {
+	at, n, north := oblique(t, basis[0], basis[1]).Sphere().At, normal(t, basis[0], basis[1]), [3]float64{0, 0, 1}
+	for _, pole := range []complex128{0, 2 * basis[0], -2*basis[0] + 4*basis[1]} {
+		point, prime := at(pole)
 		if !(distance(point, north) < 1e-13 && distance(prime, north) < 1e-13) {
 			t.Errorf("at the pole %v: %v, %v", pole, point, prime)
 		}
@@ -140,15 +128,15 @@ func smoothAtPoles(t *testing.T, s sphereCase) {
 	}
 	for _, direction := range []complex128{1, 1i, -0.6 + 0.8i} {
 		for r := 1e-2; r > 1e-300; r *= 1e-7 { // S(w) = north + O(z²), S(w′) = north + O(z³)
-			z := complex(r, 0) * direction * complex(cmplx.Abs(s.omega1), 0)
-			point, prime := s.at(z)
-			bound := max(s.normal.scale*norm2(z), s.normal.scalePrime*math.Pow(cmplx.Abs(z), 3))
+			z := complex(r, 0) * direction * complex(cmplx.Abs(basis[0]), 0)
+			point, prime := at(z)
+			bound := max(n.scale*norm2(z), n.scalePrime*math.Pow(cmplx.Abs(z), 3))
 			if d := max(distance(point, north), distance(prime, north)); !(d < 3*bound+1e-15) {
 				t.Errorf("%.0g from the pole: %v, %v", r, point, prime)
 			}
 		}
 	}
-	if nan, _ := s.at(cmplx.NaN()); !math.IsNaN(nan[0]) {
+	if nan, _ := at(cmplx.NaN()); !math.IsNaN(nan[0]) {
 		t.Errorf("at NaN: %v", nan)
 	}
 }

@@ -45,9 +45,7 @@ type function struct {
 
 var functions = []function{
 	{"P", true, false, func(in []*Node) []*Node { return parts(P(point(in), Rectangle(in[2], in[4]))) }},
-	{"P, oblique", false, false, func(in []*Node) []*Node {
-		return parts(P(point(in), Reduced(in[2], omega3Of(in))))
-	}},
+	{"P, oblique", false, false, func(in []*Node) []*Node { return parts(P(point(in), Reduced(in[2], omega3Of(in)))) }},
 	{"Sphere", true, true, func(in []*Node) []*Node {
 		return channels(Sphere(point(in), Rectangle(in[2], in[4]), in[5]))
 	}},
@@ -253,10 +251,7 @@ func anywhere(n int, lattice [3]float64) (z []complex128) {
 // decisions by rounding must not change the result.
 func TestFunctions_EqualTheHosts(t *testing.T) {
 	for _, f := range functions {
-		for _, dtype := range []dtypes.DType{dtypes.Float32, dtypes.Float64} {
-			if dtype == dtypes.Float64 && !float64Runs(t) {
-				continue
-			}
+		for _, dtype := range floatTypes(t) {
 			t.Run(f.name+" "+dtype.String(), func(t *testing.T) {
 				exec := gomlxtest.Must(NewExec(gomlxtest.Backend(), f.withWeights))(t)
 				defer exec.Finalize()
@@ -282,10 +277,8 @@ func round(dtype dtypes.DType, x float64) float64 {
 // error of a value may be a few roundings, each of the result or of an input.
 func (f function) check(t *testing.T, exec *Exec, dtype dtypes.DType, lattice [3]float64, alphaScale float64) {
 	t.Helper()
-	epsilon, slopeTolerance := 0x1p-53, 1e-8
-	if dtype == dtypes.Float32 {
-		epsilon, slopeTolerance = 0x1p-24, 1e-4
-	}
+	epsilon := epsilons[dtype]
+	slopeTolerance := map[dtypes.DType]float64{dtypes.Float64: 1e-8, dtypes.Float32: 1e-4}[dtype]
 	for i, x := range lattice {
 		lattice[i] = round(dtype, x)
 	}
@@ -415,10 +408,7 @@ func call(t *testing.T, exec *Exec, dtype dtypes.DType, args ...any) (values [][
 
 // S depends only on n/d, down to the size that counts as 0; 0/0 is ∞ and has no slope.
 func TestQuotient_IsGuarded(t *testing.T) {
-	for _, dtype := range []dtypes.DType{dtypes.Float32, dtypes.Float64} {
-		if dtype == dtypes.Float64 && !float64Runs(t) {
-			continue
-		}
+	for _, dtype := range floatTypes(t) {
 		least := math.Sqrt(leastNorm2(dtype))
 		sizes := []float64{0, least / 64, 2 * least, 1}
 		got := gomlxtest.Run(t, func(in []*Node) []*Node {
@@ -451,19 +441,14 @@ func TestQuotient_IsGuarded(t *testing.T) {
 func TestSphere_LongCellsErrByRoundings(t *testing.T) {
 	for _, f := range functions[2:] {
 		exec := MustNewExec(gomlxtest.Backend(), f.build)
-		for _, c := range []struct {
-			dtype   dtypes.DType
-			epsilon float64
-			ratios  []float64
-		}{{dtypes.Float32, 0x1p-24, []float64{4, 9, 14, 20, 30}}, {dtypes.Float64, 0x1p-53, []float64{9, 20, 60, 176}}} {
-			if c.dtype == dtypes.Float64 && !float64Runs(t) {
-				continue
-			}
+		for _, dtype := range floatTypes(t) {
+			epsilon := epsilons[dtype]
+			ratios := map[dtypes.DType][]float64{dtypes.Float32: {4, 9, 14, 20, 30}, dtypes.Float64: {9, 20, 60, 176}}[dtype]
 			random, worst := rand.New(rand.NewPCG(1, 2)), 0.0
-			for i := range 60 * len(c.ratios) {
-				ratio := c.ratios[i%len(c.ratios)]
+			for i := range 60 * len(ratios) {
+				ratio := ratios[i%len(ratios)]
 				x, y := float64(i/2%3-1)/2, float64(i/6%3-1)/2 // half-periods and the pole, then around them
-				if i > 15*len(c.ratios) {
+				if i > 15*len(ratios) {
 					apart := math.Exp(-20 * random.Float64())
 					x, y = x+apart*random.NormFloat64(), y+apart*random.NormFloat64()/ratio
 				}
@@ -473,15 +458,15 @@ func TestSphere_LongCellsErrByRoundings(t *testing.T) {
 				}
 				in := []float64{2 * x * sides[0], 2 * y * sides[1], sides[0], 0, sides[1], 1}
 				for k, v := range in {
-					in[k] = round(c.dtype, v)
+					in[k] = round(dtype, v)
 				}
-				got, want := evaluate(t, exec, c.dtype, in), f.host(t, in)
-				allowed := slices.Repeat([]float64{8 * c.epsilon}, len(want))
+				got, want := evaluate(t, exec, dtype, in), f.host(t, in)
+				allowed := slices.Repeat([]float64{8 * epsilon}, len(want))
 				for k, size := range map[int]float64{0: math.Hypot(in[0], in[1]), 1: math.Hypot(in[0], in[1]), 2: in[2], 4: in[4]} {
 					spread := make([]float64, len(want))
 					for _, by := range []float64{-8, -2, -1, 1, 2, 8} {
 						moved := slices.Clone(in)
-						moved[k] += by * c.epsilon * size
+						moved[k] += by * epsilon * size
 						for part, v := range f.host(t, moved) {
 							spread[part] = max(spread[part], math.Abs(v-want[part]))
 						}
@@ -491,12 +476,12 @@ func TestSphere_LongCellsErrByRoundings(t *testing.T) {
 				for part := range want {
 					worst = max(worst, math.Abs(got[part]-want[part])/allowed[part])
 					if !(math.Abs(got[part]-want[part]) <= allowed[part]) {
-						t.Errorf("%s, %s, %v: part %d is %g, want %g ± %g", f.name, c.dtype, in, part, got[part], want[part],
+						t.Errorf("%s, %s, %v: part %d is %g, want %g ± %g", f.name, dtype, in, part, got[part], want[part],
 							allowed[part])
 					}
 				}
 			}
-			t.Logf("%s, %s: at most %.2g of what is allowed", f.name, c.dtype, worst)
+			t.Logf("%s, %s: at most %.2g of what is allowed", f.name, dtype, worst)
 		}
 		exec.Finalize()
 	}
