@@ -27,16 +27,7 @@ const (
 
 // originalMeta is meta.json of either set.
 type originalMeta struct {
-	Config struct {
-		Image    any     `json:"img_size"` // one number, or rows and columns
-		Patch    int     `json:"patch_size"`
-		Width    int     `json:"embed_dim"`
-		Depth    int     `json:"depth"`
-		Heads    int     `json:"num_heads"`
-		MLPRatio float64 `json:"mlp_ratio"`
-		Classes  int     `json:"num_classes"`
-		Epsilon  float64 `json:"layer_norm_eps"`
-	}
+	Config    map[string]any
 	Tolerance map[string]float64
 	FullSize  map[string]struct{ Total, Position int } `json:"full_size_parameters"`
 }
@@ -45,15 +36,17 @@ type originalMeta struct {
 // configuration.
 func original(t *testing.T, set string, except ...string) (meta originalMeta, f *foreign, c Config) {
 	fixtures.JSON(t, set, "meta.json", &meta)
-	m := meta.Config
-	sides, both := m.Image.([]any)
+	sides, both := meta.Config["img_size"].([]any)
 	if !both {
-		sides = []any{m.Image, m.Image}
+		sides = []any{meta.Config["img_size"], meta.Config["img_size"]}
 	}
+	of := func(name string) int { return int(meta.Config[name].(float64)) }
+	epsilon, _ := meta.Config["layer_norm_eps"].(float64)
 	c = gomlxtest.Resolved(Config{Config: vit.Config{
-		ImageRows: int(sides[0].(float64)), ImageCols: int(sides[1].(float64)), PatchSize: m.Patch, Width: m.Width,
-		Depth: m.Depth, Heads: m.Heads, MLPDim: int(m.MLPRatio * float64(m.Width)), Classes: m.Classes,
-		Epsilon: cmp.Or(m.Epsilon, 1e-5), // the release's
+		ImageRows: int(sides[0].(float64)), ImageCols: int(sides[1].(float64)), PatchSize: of("patch_size"),
+		Width: of("embed_dim"), Depth: of("depth"), Heads: of("num_heads"), Classes: of("num_classes"),
+		MLPDim:  int(meta.Config["mlp_ratio"].(float64) * float64(of("embed_dim"))),
+		Epsilon: cmp.Or(epsilon, 1e-5), // the release's
 	}})
 	f = load(t, set, "model.safetensors")
 	f.model(c)
@@ -102,12 +95,10 @@ func compare(t *testing.T, f *foreign, c Config, want *foreign, near func(name s
 			if slices.ContainsFunc(except, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
 				continue
 			}
-			node, ok := nodes[name]
-			if !ok {
-				t.Errorf("stage %q of the set is not compared", name)
-				continue
+			if nodes[name] == nil {
+				t.Fatalf("stage %q of the set is not compared", name)
 			}
-			names, outputs = append(names, name), append(outputs, node)
+			names, outputs = append(names, name), append(outputs, nodes[name])
 		}
 		if positions != nil {
 			outputs = append(outputs, Gradient(ReduceAllSum(Mul(logits, in[2])), vectors)...)
@@ -167,11 +158,7 @@ func testTrainingForward(t *testing.T) {
 		if !ok || of == "logits" {
 			continue
 		}
-		values, ok := after[f.running[of]]
-		if !ok {
-			t.Fatalf("%s: no variable %q", name, f.running[of])
-		}
-		gomlxtest.NearAbs(t, name, values, x.Data, meta.Tolerance["train_logits_abs"])
+		gomlxtest.NearAbs(t, name, after[f.running[of]], x.Data, meta.Tolerance["train_logits_abs"])
 		compared++
 	}
 	if compared == 0 {
@@ -323,27 +310,18 @@ func testReleasedDHVT(t *testing.T) {
 	}
 }
 
-// releasedModel is the full-size model of a row of the release's parameter counts, README of the fixture.
-var releasedModels = map[string]struct {
-	width, heads int
-	projection   string
-}{
-	"main_script":        {224, 4, "mlp"},
-	"class_defaults":     {192, 3, "linear"},
-	"class_defaults_mlp": {192, 3, "mlp"},
-}
-
 func TestParameters_EqualTheReleased(t *testing.T) { fixtures.Each(t, testParameterCounts) }
 
+// The full-size models of the release's parameter counts, README of the fixture.
 func testParameterCounts(t *testing.T) {
 	var meta originalMeta
 	fixtures.JSON(t, releaseSet, "meta.json", &meta)
+	models := map[string]struct {
+		width, heads int
+		projection   string
+	}{"main_script": {224, 4, "mlp"}, "class_defaults": {192, 3, "linear"}, "class_defaults_mlp": {192, 3, "mlp"}}
 	for name, want := range meta.FullSize {
-		released, ok := releasedModels[name]
-		if !ok {
-			t.Errorf("the fixture counts an unknown model %q", name)
-			continue
-		}
+		released := models[name] // an unknown model is not valid
 		c := gomlxtest.Resolved(Config{Config: vit.Config{
 			ImageRows: 224, ImageCols: 224, PatchSize: 16, Width: released.width, Depth: 12, Heads: released.heads,
 			Classes: 100,

@@ -25,8 +25,7 @@ func TestSinCos2DEqualsMAE(t *testing.T) {
 		want := fixtures.Tensors(t, "sincos2d", "tensors.safetensors")
 		near := func(name string, rows, cols, prefix, width int) {
 			c := named{Config{Grid: Grid{Rows: rows, Cols: cols, Prefix: prefix}, Width: width, Heads: 1}, "sincos2d"}
-			store := model.NewStore()
-			store.SetParam("/"+ParamSinCos2DTemperature, cmp.Or(meta.Temperature, 10000))
+			store := stored(map[string]any{ParamSinCos2DTemperature: cmp.Or(meta.Temperature, 10000)})
 			gomlxtest.NearAbs(t, name, rowsOf(t, c, store), want[name].Data, meta.Tolerance.Abs)
 		}
 		for _, s := range meta.Cases {
@@ -43,11 +42,9 @@ func TestSinCos2DEqualsMAE(t *testing.T) {
 func TestTheTemperatureOfSinCos2DIsAHyperparameter(t *testing.T) {
 	c := small("sincos2d")
 	for temperature, params := range map[float64]map[string]any{100: {ParamSinCos2DTemperature: 100.0}, 10000: nil} {
-		store := model.NewStore()
-		store.SetParams(params)
 		at := (c.Prefix+1)*c.Width + 1
 		want := []float64{math.Sin(math.Pow(temperature, -1./7))}
-		gomlxtest.NearAbs(t, fmt.Sprint(temperature), rowsOf(t, c, store)[at:at+1], want, 1e-6)
+		gomlxtest.NearAbs(t, fmt.Sprint(temperature), rowsOf(t, c, stored(params))[at:at+1], want, 1e-6)
 	}
 }
 

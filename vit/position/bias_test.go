@@ -19,9 +19,7 @@ import (
 // biases returns the bias of every block, one after the other, [depth, heads, tokens, tokens].
 func biases(t *testing.T, c named, params map[string]any) []float64 {
 	t.Helper()
-	store := model.NewStore()
-	store.SetParams(params)
-	return slices.Concat(gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) (nodes []*Node) {
+	return slices.Concat(gomlxtest.RunModel(t, stored(params), func(s *model.Scope, in []*Node) (nodes []*Node) {
 		relative := acting[Biaser](c, s)
 		for block := range c.Depth {
 			nodes = append(nodes, MulScalar(relative.Bias(in[0].Graph(), block), 1))
@@ -121,9 +119,7 @@ func TestFewHeadsOfLookHereSeeUpThenLeftThenDown(t *testing.T) {
 		for _, h := range lookHereHeads(lookHereGroups["halves-none"], n) {
 			views = append(views, h.views...)
 		}
-		if got := fmt.Sprint(views); got != want {
-			t.Errorf("%d heads see %s, want %s", n, got, want)
-		}
+		equal(t, fmt.Sprint(n, " heads see"), fmt.Sprint(views), want)
 	}
 }
 
@@ -134,9 +130,8 @@ func TestAFixedBiasIsBuiltOnceForEqualBlocks(t *testing.T) {
 		gomlxtest.RunModel(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
 			relative, g := acting[Biaser](c, s), in[0].Graph()
 			first, second := relative.Bias(g, 0), relative.Bias(g, 1)
-			if first != relative.Bias(g, 0) || second != relative.Bias(g, 1) || (first == second) != want {
-				t.Errorf("%s: one node for both blocks: %v", label, first == second)
-			}
+			equal(t, label+": built once", first == relative.Bias(g, 0) && second == relative.Bias(g, 1), true)
+			equal(t, label+": one node for both blocks", first == second, want)
 			return in
 		}, float32(0))
 	}
@@ -167,9 +162,8 @@ func TestABiasIsZeroForThePrefixAndFiniteForAll(t *testing.T) {
 
 // The rows are BeitRelativePositionBias.generate_relative_position_index((2, 3)) of transformers 5.23.0.
 func TestRowsOfPairsAreThoseOfBEiT(t *testing.T) {
-	r := relativeTable{c: Config{Grid: Grid{Rows: 2, Cols: 3, Prefix: 1}, Width: 4, Heads: 1}, rows: 2,
-		cols: 3}
-	want := []int64{
+	r := relativeTable{c: Config{Grid: Grid{Rows: 2, Cols: 3, Prefix: 1}, Width: 4, Heads: 1}, rows: 2, cols: 3}
+	equal(t, "rows", gomlxtest.Must(tensors.CopyFlatData[int64](r.allPairs()))(t), []int64{
 		17, 15, 15, 15, 15, 15, 15,
 		16, 7, 6, 5, 2, 1, 0,
 		16, 8, 7, 6, 3, 2, 1,
@@ -177,11 +171,7 @@ func TestRowsOfPairsAreThoseOfBEiT(t *testing.T) {
 		16, 12, 11, 10, 7, 6, 5,
 		16, 13, 12, 11, 8, 7, 6,
 		16, 14, 13, 12, 9, 8, 7,
-	}
-	got, err := tensors.CopyFlatData[int64](r.allPairs())
-	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("%v, %v, want %v", got, err, want)
-	}
+	})
 }
 
 // A 1×2 grid has the scores a, b, a at the offsets -1, 0, 1. A 1×3 grid has five offsets, whose places among them, with
@@ -190,8 +180,7 @@ func TestATableIsResampledLinearly(t *testing.T) {
 	const a, b = 3.0, -2.0
 	for trained, on := range map[[2]int][2]int{{1, 2}: {1, 3}, {2, 1}: {3, 1}} {
 		c := onGrid("relative-table", on[0], on[1], 1, 1)
-		store := model.NewStore()
-		store.SetParams(map[string]any{"relative_table_rows": trained[0], "relative_table_cols": trained[1]})
+		store := stored(map[string]any{"relative_table_rows": trained[0], "relative_table_cols": trained[1]})
 		bias := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
 			r, g := newRelativeTable(s, c.Config).(*relativeTable), in[0].Graph()
 			r.tables[0].SetNodeValue(Const(g, [][]float32{{a}, {b}, {a}, {7}, {8}, {9}}))

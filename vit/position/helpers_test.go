@@ -3,11 +3,14 @@
 package position
 
 import (
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
@@ -46,6 +49,31 @@ func onGrid(name string, rows, cols, depth, heads int) named {
 
 func rotationOf(r Encoder) *rotation { return r.(*rotary).tokenwise.(*rotation) }
 func liereOf(r Encoder) *liere       { return r.(*rotary).tokenwise.(*liere) }
+
+// stored is a store with some hyperparameters.
+func stored(params map[string]any) *model.Store {
+	store := model.NewStore()
+	store.SetParams(params)
+	return store
+}
+
+// equal fails the test unless two values are deeply equal.
+func equal[T any](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// refuses requires a call to panic with an error of the given words.
+func refuses(t testing.TB, what string, call func(), words ...string) {
+	t.Helper()
+	err := exceptions.TryCatch[error](call)
+	lacks := func(word string) bool { return !strings.Contains(err.Error(), word) }
+	if err == nil || slices.ContainsFunc(words, lacks) {
+		t.Errorf("%s: want an error with %q, got %v", what, words, err)
+	}
+}
 
 // rowsOf returns the rows that an encoding adds.
 func rowsOf(t *testing.T, n named, store *model.Store) []float64 {

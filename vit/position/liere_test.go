@@ -19,8 +19,7 @@ import (
 
 func TestLieREsCoordinatesEndAtTheRatioOfTheGridsOfEachAxis(t *testing.T) {
 	c := small("liere") // 5×3 patches
-	store := model.NewStore()
-	store.SetParams(map[string]any{"liere_trained_rows": 2, "liere_trained_cols": 7})
+	store := stored(map[string]any{"liere_trained_rows": 2, "liere_trained_cols": 7})
 	got := liereOf(newLieRE(store.RootScope(), c.Config))
 	want := []float64{0, 0} // the class token
 	for k := range 15 {
@@ -28,12 +27,9 @@ func TestLieREsCoordinatesEndAtTheRatioOfTheGridsOfEachAxis(t *testing.T) {
 	}
 	gomlxtest.NearAbs(t, "y, x", got.coordinates, want, 1e-6)
 	// Elements up to 4π·(y + x) in blocks of 4 channels, times cot(π/8) = 1 + √2.
-	if want := (5.0/2 + 3.0/7) * 4 * math.Pi * (1 + math.Sqrt2); !(math.Abs(got.bound()-want) <= 1e-9) {
-		t.Errorf("the norm is bounded by %g, want %g", got.bound(), want)
-	}
-	if place := liereCoordinates(3, 1)[0]; place != 0 {
-		t.Errorf("a single column is at %g", place)
-	}
+	bound := (5.0/2 + 3.0/7) * 4 * math.Pi * (1 + math.Sqrt2)
+	gomlxtest.NearAbs(t, "bound of the norm", []float64{got.bound()}, []float64{bound}, 1e-9)
+	equal(t, "a single column", liereCoordinates(3, 1)[0], 0)
 }
 
 // The generators of every layer get a gradient, however far they are from their start; where clipped it is zero and the
@@ -71,17 +67,13 @@ func TestLieRETrainsAndStaysARotationBeyondItsBound(t *testing.T) {
 				t.Errorf("factor %g: gradient of layer %d is up to %g", factor, layer, largest)
 			}
 		}
-		if off := got[c.Depth][0]; !(off < 2e-5) {
-			t.Errorf("factor %g: R·Rᵀ differs from the identity by %g", factor, off)
-		}
+		gomlxtest.NearAbs(t, fmt.Sprint("R·Rᵀ - 1, factor ", factor), got[c.Depth], []float64{0}, 2e-5)
 	}
 }
 
 func TestLieREByDefaultTurnsEightChannelsOrTheLargestDivisorBelow(t *testing.T) {
 	for headDim, want := range map[int]int{64: 8, 80: 8, 12: 6, 4: 4, 35: 7, 11: 11, 18: 6, 22: 2} {
-		if got := liereBlock(headDim); got != want {
-			t.Errorf("%d channels a head: %d, want %d", headDim, got, want)
-		}
+		equal(t, fmt.Sprint(headDim, " channels a head"), liereBlock(headDim), want)
 	}
 }
 
@@ -104,9 +96,7 @@ func skew(r *rand.Rand, n int, limit float64, extreme bool) *mat.Dense {
 
 func TestAMatrixIsHalvedUntilItsNormIsAtMostOne(t *testing.T) {
 	for bound, want := range map[float64]int{0.01: 0, 0.3: 0, 1: 0, 1.5: 1, 2: 1, 2.1: 2, 25: 5, 32: 5} {
-		if got := expSquarings(bound); got != want {
-			t.Errorf("%g is halved %d times, want %d", bound, got, want)
-		}
+		equal(t, fmt.Sprint("halvings of ", bound), expSquarings(bound), want)
 	}
 }
 

@@ -36,8 +36,7 @@ func others(row setting.Row) (values []any) {
 
 // trainedBy describes what is trained: the type of the encoder, its first feature, and the scopes of its variables.
 func trainedBy(n named, name string, value any) (identity string, err error) {
-	store := model.NewStore()
-	store.SetParam("/"+name, value)
+	store := stored(map[string]any{name: value})
 	var e Encoder
 	err = exceptions.TryCatch[error](func() { e = n.on(store.RootScope()) })
 	scopes := map[string]bool{}
@@ -71,9 +70,8 @@ func TestEncoding_NameCannotBeContradicted(t *testing.T) {
 	for _, spec := range All() {
 		n := small(spec.Name)
 		want := gomlxtest.Must(trainedBy(n, "nothing", 0))(t)
-		full := n.on(model.NewStore().RootScope()).Name() + " " + want
-		if is, isWePE := published[n.name]; isWePE && full != is {
-			t.Errorf("%s trains %s, want %s", n.name, full, is)
+		if is, isWePE := published[n.name]; isWePE {
+			equal(t, n.name+" trains", n.on(model.NewStore().RootScope()).Name()+" "+want, is)
 		}
 		for _, row := range recorded(n) {
 			for _, value := range others(row) {
@@ -84,9 +82,8 @@ func TestEncoding_NameCannotBeContradicted(t *testing.T) {
 				if err != nil {
 					continue // refused
 				}
-				if built++; got != want {
-					t.Errorf("%s with %s = %v trains %s, want %s", n.name, row.Name, value, got, want)
-				}
+				built++
+				equal(t, fmt.Sprintf("%s with %s = %v trains", n.name, row.Name, value), got, want)
 			}
 		}
 	}

@@ -5,7 +5,6 @@ package position
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 
@@ -48,11 +47,8 @@ func TestMixedFrequenciesBeginInAllDirections(t *testing.T) {
 	for h := range c.Heads { // [2 (x, y), heads, 2]
 		quarters[int(2+math.Atan2(f[2*(c.Heads+h)], f[2*h])/(math.Pi/2))%4]++
 	}
-	for i, n := range quarters { // of a binomial distribution, within four standard deviations
-		if mean := float64(c.Heads) / 4; !(math.Abs(n-mean) <= 4*math.Sqrt(mean*3/4)) {
-			t.Errorf("%g directions in quarter %d, want about %g", n, i, mean)
-		}
-	}
+	mean := float64(c.Heads) / 4 // of a binomial distribution, within four standard deviations
+	gomlxtest.NearAbs(t, "directions", quarters[:], []float64{mean, mean, mean, mean}, 4*math.Sqrt(mean*3/4))
 }
 
 // The draws differ from torch's: their mean and spread must match the formulas of the set's README.
@@ -68,9 +64,7 @@ func TestFoPECoefficientsBeginSpreadAsTheAuthors(t *testing.T) {
 			if !strings.HasSuffix(v.Name(), "_coefficients") {
 				continue
 			}
-			if d := v.Shape().Dimensions; !slices.Equal(d, []int{heads, n, n}) {
-				t.Fatalf("%s %v, want %d frequencies for %d pairs of %d heads", v.Path(), d, n, n, heads)
-			}
+			equal(t, v.Path()+" [heads, frequencies, pairs]", v.Shape().Dimensions, []int{heads, n, n})
 			for i, x := range gomlxtest.Values(t, v.MustValue()) {
 				if i/n%n == i%n {
 					x--
@@ -84,16 +78,12 @@ func TestFoPECoefficientsBeginSpreadAsTheAuthors(t *testing.T) {
 
 // The first and the last period are those given, of any size, and the others between them geometric.
 func TestDINOv3PeriodsAreGeometric(t *testing.T) {
-	for n, of := range map[int]struct {
-		rope dinoRope
-		want []float64
-	}{
-		1: {dinoRope{shortest: 3, longest: 7}, []float64{3}},
-		2: {dinoRope{theta: 49}, []float64{1, 7}}, // the next is θ
-		3: {dinoRope{theta: 100, shortest: 0.2, longest: 0.05}, []float64{0.2, 0.1, 0.05}},
-	} {
-		gomlxtest.NearAbs(t, fmt.Sprint(n), of.rope.periods(n), of.want, 1e-12)
+	near := func(rope dinoRope, want ...float64) {
+		gomlxtest.NearAbs(t, fmt.Sprint(rope), rope.periods(len(want)), want, 1e-12)
 	}
+	near(dinoRope{shortest: 3, longest: 7}, 3)
+	near(dinoRope{theta: 49}, 1, 7) // the next is θ
+	near(dinoRope{theta: 100, shortest: 0.2, longest: 0.05}, 0.2, 0.1, 0.05)
 }
 
 func TestEveryGridEqualsDINOv3(t *testing.T) { fixtures.Each(t, testEveryGridEqualsDINOv3) }
@@ -150,8 +140,7 @@ func testEveryGridEqualsDINOv3(t *testing.T) {
 			places = append(places, y, x)
 		}
 		near(p+"coords", places, meta.Tolerance["coords_abs"])
-		store := model.NewStore()
-		store.SetParams(map[string]any{ParamRopeTheta: m.Base, ParamDINORopeNormalize: m.Normalize})
+		store := stored(map[string]any{ParamRopeTheta: m.Base, ParamDINORopeNormalize: m.Normalize})
 		_, withGradient := want[p+"grad_in.q"]
 		in := []any{gomlxtest.Input(want[p+"q"]), gomlxtest.Input(want[p+"k"])}
 		if withGradient {
@@ -278,20 +267,9 @@ func TestEveryVariantEqualsFoPE(t *testing.T) { fixtures.Each(t, testEveryVarian
 
 func testEveryVariantEqualsFoPE(t *testing.T) {
 	var meta struct {
-		Heads    int
-		HeadDim  int `json:"head_dim"`
-		Variants map[string]struct {
-			Dim           int     `json:"fourier_dim"`
-			IgnoreZero    bool    `json:"fourier_ignore_zero"`
-			SeparateBasis bool    `json:"fourier_separate_basis"`
-			SeparateHead  bool    `json:"fourier_separate_head"`
-			Init          string  `json:"fourier_init"`
-			Norm          bool    `json:"fourier_norm"`
-			Theta         float64 `json:"rope_theta"`
-			Length        int     `json:"max_sequence_length"`
-			In            int     `json:"input_dim"`
-			Out           int     `json:"output_dim"`
-		}
+		Heads     int
+		HeadDim   int `json:"head_dim"`
+		Variants  map[string]map[string]any
 		Lengths   []int
 		Tolerance map[string]float64
 	}
@@ -299,22 +277,24 @@ func testEveryVariantEqualsFoPE(t *testing.T) {
 	want := fixtures.Tensors(t, "fope", "tensors.safetensors")
 	compared := 0
 	for name, v := range meta.Variants {
-		if v.Init != "eye_xavier_norm" || v.Norm || v.Dim != 0 || !v.IgnoreZero || !v.SeparateBasis || !v.SeparateHead {
+		if v["fourier_init"] != "eye_xavier_norm" || v["fourier_norm"] == true || v["fourier_dim"] != 0.0 ||
+			v["fourier_ignore_zero"] != true || v["fourier_separate_basis"] != true || v["fourier_separate_head"] != true {
 			continue // not in this library
 		}
+		number := func(name string) int { return int(v[name].(float64)) }
+		theta, maxLength, in, out := v["rope_theta"].(float64), number("max_sequence_length"), number("input_dim"),
+			number("output_dim")
 		for _, length := range meta.Lengths {
 			compared++
 			p := fmt.Sprintf("%s.T%d.", name, length)
 			c := named{Config{Grid: Grid{Rows: 1, Cols: length}, Width: meta.Heads * meta.HeadDim, Heads: meta.Heads}, "fope"}
 			f := gomlxtest.LoadTorch(t, "fope", "tensors.safetensors", "/vit/")
-			f.Store.SetParams(map[string]any{ParamRopeTheta: v.Theta, fopeLength: v.Length})
-			used, mixed := fopeFrequencies(c.Config, v.Theta, v.Length)
-			if len(used) != v.In || mixed != v.Out {
-				t.Errorf("%s: %d frequencies for %d pairs, want %d for %d", name, len(used), mixed, v.In, v.Out)
-			}
+			f.Store.SetParams(map[string]any{ParamRopeTheta: theta, fopeLength: maxLength})
+			used, mixed := fopeFrequencies(c.Config, theta, maxLength)
+			equal(t, name+": frequencies, and pairs", [2]int{len(used), mixed}, [2]int{in, out})
 			gomlxtest.NearAbs(t, name+".inv_freq", used, want[name+".inv_freq"].Data, meta.Tolerance["abs"])
 			for _, wave := range []string{"cos", "sin"} {
-				f.Set("position/fope/block_00/"+wave+"_coefficients", want[name+"."+wave+"_coef"].Data, meta.Heads, v.In, v.Out)
+				f.Set("position/fope/block_00/"+wave+"_coefficients", want[name+"."+wave+"_coef"].Data, meta.Heads, in, out)
 			}
 			known := f.Store.NumVariables()
 			q, k := want[fmt.Sprintf("T%d.q", length)], want[fmt.Sprintf("T%d.k", length)] // [batch, head, position, channel]
@@ -324,9 +304,7 @@ func testEveryVariantEqualsFoPE(t *testing.T) {
 				cos, sin := rotationOf(rotary).pairs(in[0].Graph(), 0)
 				return []*Node{Transpose(q, 1, 2), Transpose(k, 1, 2), Transpose(cos, 0, 1), Transpose(sin, 0, 1)}
 			}, gomlxtest.Input(q), gomlxtest.Input(k))
-			if f.Store.NumVariables() != known {
-				t.Errorf("%s: variables beside those of the set", name)
-			}
+			equal(t, name+": variables", f.Store.NumVariables(), known)
 			for i, tensor := range []string{"q_rot", "k_rot", "cos", "sin"} {
 				if x, ok := want[p+tensor]; ok { // cos and sin exist for some lengths
 					gomlxtest.NearAbs(t, p+tensor, got[i], x.Data, meta.Tolerance["abs"])

@@ -12,7 +12,6 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
@@ -48,15 +47,10 @@ func TestTokensAlongAnotherAxisAreRefused(t *testing.T) {
 	c := turning("rope1d")
 	gomlxtest.RunModel(t, gomlxtest.Seeded(t, 5), func(s *model.Scope, in []*Node) []*Node {
 		block, flat := acting[Rotator](c, s.In("vit")).Block(1), Reshape(in[0], 1, c.Tokens(), c.Width)
-		for _, of := range []struct {
-			x     *Node
-			axis  int
-			valid bool
-		}{{in[0], 1, true}, {in[0], -3, true}, {in[0], 2, false}, {flat, 1, false}} {
-			if err := exceptions.TryCatch[error](func() { block.EncodeQK(of.x, of.x, nil, of.axis) }); of.valid != (err == nil) {
-				t.Errorf("%s along axis %d: %v", of.x.Shape(), of.axis, err)
-			}
-		}
+		block.EncodeQK(in[0], in[0], nil, 1)
+		block.EncodeQK(in[0], in[0], nil, -3)
+		refuses(t, "axis 2", func() { block.EncodeQK(in[0], in[0], nil, 2) })
+		refuses(t, "no heads", func() { block.EncodeQK(flat, flat, nil, 1) })
 		return in
 	}, noise(c))
 }
@@ -73,12 +67,9 @@ func TestRopeTheta_DefaultsToTheAuthors(t *testing.T) {
 			q, _ := turned(t, store, turning(position))
 			return q
 		}
-		if !slices.Equal(with(nil), with(map[string]any{ParamRopeTheta: theta})) {
-			t.Errorf("%s: θ = %g is not the default", position, theta)
-		}
-		if slices.Equal(with(nil), with(map[string]any{ParamRopeTheta: 2 * theta})) {
-			t.Errorf("%s: θ is not read", position)
-		}
+		of := func(theta float64) []float64 { return with(map[string]any{ParamRopeTheta: theta}) }
+		gomlxtest.NearAbs(t, position+" by default", with(nil), of(theta), 0)
+		equal(t, position+" ignores θ", slices.Equal(with(nil), of(2*theta)), false)
 	}
 }
 
@@ -92,8 +83,7 @@ func TestAxialAnglesHaveTheirOrderOffsetAndScale(t *testing.T) {
 		offset     float64
 		rows, cols int
 	}{{"col", 0, 0, 0}, {"row", 0, 0, 0}, {"col", 0.5, 0, 0}, {"row", 0.5, 7, 11}, {"col", -0.25, 0, 2}} {
-		store := model.NewStore()
-		store.SetParams(map[string]any{ParamRopeAxialFirst: test.first, ParamRopeAxialOffset: test.offset,
+		store := stored(map[string]any{ParamRopeAxialFirst: test.first, ParamRopeAxialOffset: test.offset,
 			ParamRopeAxialRows: test.rows, ParamRopeAxialCols: test.cols})
 		got := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
 			cos, sin := rotationOf(acting[Rotator](c, s)).pairs(in[0].Graph(), 0)

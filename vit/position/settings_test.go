@@ -7,11 +7,9 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/setting"
@@ -54,12 +52,8 @@ func TestEncodingsStartWithTheSpreadOfTheirAuthors(t *testing.T) {
 		store := gomlxtest.Seeded(t, 5)
 		store.SetParams(test.params)
 		c.on(store.Scope("/vit"))
-		v := store.GetVariable("/vit/position/" + test.path)
-		if v == nil {
-			t.Fatalf("%s %v has no variable %s", test.position, test.params, test.path)
-		}
-		gomlxtest.Spreads(t, fmt.Sprint(test.position, test.params, " ", test.path), gomlxtest.Values(t, v.MustValue()),
-			test.want)
+		values := gomlxtest.Values(t, store.GetVariable("/vit/position/"+test.path).MustValue())
+		gomlxtest.Spreads(t, fmt.Sprint(test.position, test.params, " ", test.path), values, test.want)
 	}
 }
 
@@ -91,19 +85,15 @@ func TestEncodingsReadTheirParamsFromTheLowestToTheHighestValue(t *testing.T) {
 	for _, spec := range All() {
 		rows := recorded(turning(spec.Name))
 		for _, name := range spec.Params {
-			if !slices.Contains(setting.Names(rows), name) {
-				t.Errorf("%s does not read %s", spec.Name, name)
-			}
+			equal(t, spec.Name+" reads "+name, slices.Contains(setting.Names(rows), name), true)
 		}
 		for _, row := range rows {
-			if ofWePE := slices.Contains(wepe.Params(), row.Name); !ofWePE && !slices.Contains(spec.Params, row.Name) {
-				t.Errorf("%s reads %s, which Params does not list", spec.Name, row.Name)
-			}
+			ofWePE := slices.Contains(wepe.Params(), row.Name)
+			listed := ofWePE || slices.Contains(spec.Params, row.Name)
+			equal(t, row.Name+" is listed in Params of "+spec.Name, listed, true)
 			of, known := ends[row.Name]
+			equal(t, row.Name+" has its ends here", known || ofWePE, true)
 			if !known {
-				if !slices.Contains(wepe.Params(), row.Name) {
-					t.Errorf("%s: give its ends here", row.Name)
-				}
 				continue
 			}
 			values := []any{of[0], of[1]} // those that are valid
@@ -117,12 +107,9 @@ func TestEncodingsReadTheirParamsFromTheLowestToTheHighestValue(t *testing.T) {
 				values, beyond = values[:1], values[1:]
 			}
 			for i, value := range slices.Concat(values, beyond) {
-				store := model.NewStore()
-				store.SetParam("/"+row.Name, value)
-				setting.Read(store.RootScope(), []setting.Row{row})
-				if accepted := setting.Check([]setting.Row{row}) == nil; accepted != (i < len(values)) {
-					t.Errorf("%s = %v: accepted %v", row.Name, value, accepted)
-				}
+				setting.Read(stored(map[string]any{row.Name: value}).RootScope(), []setting.Row{row})
+				accepted := setting.Check([]setting.Row{row}) == nil
+				equal(t, fmt.Sprintf("%s = %v is accepted", row.Name, value), accepted, i < len(values))
 			}
 		}
 	}
@@ -139,18 +126,12 @@ func TestEncodersRefuseHyperparameters(t *testing.T) {
 		{"rope-dinov3", ParamDINORopeShortest, 0.5}, // without the longest
 		{"lookhere", ParamLookHereViews, "none"}, {"hybrid", ParamBlend, "sum"},
 	} {
-		store := model.NewStore()
-		store.SetParam("/"+test.param, test.value)
-		err := exceptions.TryCatch[error](func() { turning(test.name).on(store.RootScope()) })
-		if err == nil || !strings.Contains(err.Error(), test.param) {
-			t.Errorf("%s, %s = %v: %v", test.name, test.param, test.value, err)
-		}
+		scope := stored(map[string]any{test.param: test.value}).RootScope()
+		refuses(t, fmt.Sprint(test), func() { turning(test.name).on(scope) }, test.param)
 	}
 	c := turning("fope")
 	c.Heads = c.Width / 2
-	if exceptions.TryCatch[error](func() { c.on(model.NewStore().RootScope()) }) == nil {
-		t.Error("fope is built for heads of 2 channels")
-	}
+	refuses(t, "fope for heads of 2 channels", func() { c.on(model.NewStore().RootScope()) })
 }
 
 // The parameters of a training grid: rows and columns of a table, of ℘ for coarser grids, and FoPE's length, where
@@ -164,14 +145,12 @@ func TestTrainedGridRecordsTheGrid(t *testing.T) {
 		wanted[name] = map[string]any{prefix + "_rows": 5, prefix + "_cols": 3}
 	}
 	for name, want := range wanted {
-		if got := gomlxtest.Must(Parse(name))(t).TrainedGrid(small(name).Grid); !maps.Equal(got, want) {
-			t.Errorf("%s: %v, want %v", name, got, want)
-		}
+		got := map[string]any{} // none for an encoding that keeps nothing
+		maps.Copy(got, gomlxtest.Must(Parse(name))(t).TrainedGrid(small(name).Grid))
+		equal(t, name, got, want)
 	}
 	for patches, length := range map[int]int{5: 7, 7: 7} {
-		if got := fopeTrainedGrid(Grid{Rows: 1, Cols: patches})[fopeLength]; got != length {
-			t.Errorf("%d patches: %v, want %d", patches, got, length)
-		}
+		equal[any](t, fmt.Sprint(patches), fopeTrainedGrid(Grid{Rows: 1, Cols: patches})[fopeLength], length)
 	}
 }
 
@@ -206,8 +185,6 @@ func TestRetired(t *testing.T) {
 		}
 	}
 	for name := range retired {
-		if slices.Contains(Params(), name) {
-			t.Errorf("%s is retired and listed", name)
-		}
+		equal(t, name+" is listed", slices.Contains(Params(), name), false)
 	}
 }

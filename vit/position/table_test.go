@@ -10,7 +10,6 @@ import (
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
@@ -23,8 +22,7 @@ var combined = []string{"learned+lape", "learned+rope-axial", "hybrid+liere", "a
 
 // built lists the variables of an encoding below the scope of the specs, as soon as its encoders are made.
 func built(c named, params map[string]any) (variables []string) {
-	store := model.NewStore()
-	store.SetParams(params)
+	store := stored(params)
 	c.on(store.RootScope())
 	for v := range store.IterVariables() {
 		variables = append(variables, strings.TrimPrefix(v.Path(), "/position/"))
@@ -35,18 +33,15 @@ func built(c named, params map[string]any) (variables []string) {
 // A row describes the properties of its encoding that other packages use.
 func TestEveryRowDescribesItsEncoding(t *testing.T) {
 	rows := All()
-	if All()[0].Name = "changed"; Names()[0] != none {
-		t.Errorf("the list is the caller's to change, and now begins with %q", Names()[0])
-	}
+	All()[0].Name = "changed"
+	equal(t, "the first of the list, which is the caller's to change", Names()[0], none)
 	for _, p := range rows { // vittest.Laws checks that it owns all its variables
 		c := small(p.Name)
-		variables := built(c, nil)
-		variables = append(variables, built(c, map[string]any{ParamBlend: blendExact})...)
-		variables = append(variables, built(c, map[string]any{ParamBlend: blendSphere})...)
+		variables := slices.Concat(built(c, nil), built(c, map[string]any{ParamBlend: blendExact}),
+			built(c, map[string]any{ParamBlend: blendSphere}))
 		for _, own := range p.Variables {
-			if !slices.ContainsFunc(variables, Encoding{{Variables: []string{own}}}.Owns) {
-				t.Errorf("%s has no variable %s", p.Name, own)
-			}
+			has := slices.ContainsFunc(variables, Encoding{{Variables: []string{own}}}.Owns)
+			equal(t, p.Name+" has "+own, has, true)
 		}
 		for _, v := range variables {
 			for _, q := range rows {
@@ -60,19 +55,14 @@ func TestEveryRowDescribesItsEncoding(t *testing.T) {
 
 func TestEncodingsOfDifferentKindsCombine(t *testing.T) {
 	for _, name := range append(Names(), combined...) {
-		e, err := Parse(name)
-		if err != nil || e.String() != name {
-			t.Errorf("%s: %v, %v", name, e, err)
-		}
+		equal(t, "encoding", gomlxtest.Must(Parse(name))(t).String(), name)
 	}
 	for _, name := range []string{"rope", "", "learned+", "wepe+rope2", "wepe+learned", "wepe+wepe", "rope-axial+learned",
 		"wepe-bias+rope-axial", "none+rope-axial", "rope1d+none"} {
 		if e, err := Parse(name); err == nil {
 			t.Errorf("%s is %v", name, e)
 		}
-		if err := exceptions.TryCatch[error](func() { small(name).on(model.NewStore().RootScope()) }); err == nil {
-			t.Errorf("%s is built", name)
-		}
+		refuses(t, name, func() { small(name).on(model.NewStore().RootScope()) })
 	}
 }
 
@@ -89,10 +79,7 @@ func TestSizesThatDoNotFitAreRefused(t *testing.T) {
 		} {
 			c := n.Config
 			change(&c)
-			err := exceptions.TryCatch[error](func() { New(name, model.NewStore().RootScope(), c) })
-			if !strings.Contains(fmt.Sprint(err), field) {
-				t.Errorf("%s, wrong %s: %v", name, field, err)
-			}
+			refuses(t, name, func() { New(name, model.NewStore().RootScope(), c) }, field)
 		}
 	}
 	for name, width := range map[string]int{"fope": 6, "liere": 3} {
@@ -120,9 +107,10 @@ func TestEncodersServeTheBlocksOfSeveralGraphs(t *testing.T) {
 						nodes = append(nodes, MulScalar(x, 1))
 					}
 				}
-				err := exceptions.TryCatch[error](func() { inBlock(encoder, c.Depth, in[0]) })
-				if (err == nil) != alike || err != nil && !strings.Contains(err.Error(), "Config.Depth") {
-					t.Errorf("%s: block %d of %d: %v", label, c.Depth, c.Depth, err)
+				if alike {
+					inBlock(encoder, c.Depth, in[0])
+				} else {
+					refuses(t, label, func() { inBlock(encoder, c.Depth, in[0]) }, "Config.Depth")
 				}
 				return nodes
 			}, noise(c))...)
@@ -131,9 +119,7 @@ func TestEncodersServeTheBlocksOfSeveralGraphs(t *testing.T) {
 	}
 	c, store := onGrid("rope-mixed", 2, 5, 0, 3), model.NewStore() // of one block
 	gomlxtest.Build(t, store, func(s *model.Scope, in []*Node) []*Node {
-		if exceptions.TryCatch[error](func() { inBlock(c.on(s), 1, in[0]) }) == nil {
-			t.Error("a model without Depth has two blocks")
-		}
+		refuses(t, "two blocks without Depth", func() { inBlock(c.on(s), 1, in[0]) })
 		return in
 	}, noise(c))
 }
@@ -155,9 +141,7 @@ func TestAModelInheritsWhatItsEncodingHas(t *testing.T) {
 		{"learned", "learned", "stray", false},
 	} {
 		of, from := gomlxtest.Must(Parse(c.of))(t), gomlxtest.Must(Parse(c.from))(t)
-		if got := of.Inherits(from, c.variable); got != c.want {
-			t.Errorf("%s from %s, %s: %v", c.of, c.from, c.variable, got)
-		}
+		equal(t, fmt.Sprint(c), of.Inherits(from, c.variable), c.want)
 	}
 }
 
@@ -179,17 +163,12 @@ func TestRegisterRefusesARowThatDoesNotFit(t *testing.T) {
 	} {
 		s := sound
 		change(&s)
-		if err := exceptions.TryCatch[error](func() { Register(s) }); err == nil || len(specs) != len(before) {
-			t.Errorf("%s is registered", of)
-		}
+		refuses(t, of, func() { Register(s) })
+		equal(t, of+": encodings", len(specs), len(before))
 	}
 	Register(sound)
 	Register(Spec{Name: "begun", Kind: Additive, New: newLearned, Variables: []string{"embedding"}, Pretrained: true})
 	Register(Spec{Name: "turned", Kind: Rotary, New: newLearned})
-	if got := Names()[len(before):]; !slices.Equal(got, []string{"new", "begun", "turned"}) {
-		t.Errorf("registered are %v", got)
-	}
-	if exceptions.TryCatch[error](func() { small("turned").on(model.NewStore().RootScope()) }) == nil {
-		t.Error("an additive encoder is built that is registered as rotary")
-	}
+	equal(t, "registered", Names()[len(before):], []string{"new", "begun", "turned"})
+	refuses(t, "an additive encoder as a rotary one", func() { small("turned").on(model.NewStore().RootScope()) })
 }
