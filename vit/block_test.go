@@ -101,9 +101,7 @@ func TestTheMapPoolIsTheAttentionOfALearnedQuery(t *testing.T) {
 			trace := c.Trace(s.In("vit"), in[0], false)
 			return []*Node{trace.Encoded, trace.Pooled, trace.Logits}
 		}, noise(c, 3))
-		of := func(name string) []float64 {
-			return gomlxtest.Values(t, store.GetVariable("/vit/pool/"+name).MustValue())
-		}
+		of := func(name string) []float64 { return valueOf(t, store, "pool/"+name) }
 		dense := func(name string, x []float64) []float64 {
 			biases := of(name + "/biases")
 			return floats.AddTo(biases, biases, times(x, of(name+"/weights"), len(biases)))
@@ -117,15 +115,10 @@ func TestTheMapPoolIsTheAttentionOfALearnedQuery(t *testing.T) {
 				x := image[token*c.Width : (token+1)*c.Width]
 				key, value := dense("key", x), dense("value", x)
 				for head := range c.PoolHeads {
-					score := 0.0
-					for i := head * size; i < (head+1)*size; i++ {
-						score += query[i] * key[i]
-					}
-					weight := math.Exp(score / math.Sqrt(float64(size)))
+					from, to := head*size, (head+1)*size
+					weight := math.Exp(floats.Dot(query[from:to], key[from:to]) / math.Sqrt(float64(size)))
 					total[head] += weight
-					for i := head * size; i < (head+1)*size; i++ {
-						mixed[i] += weight * value[i]
-					}
+					floats.AddScaled(mixed[from:to], weight, value[from:to])
 				}
 			}
 			for i := range mixed {
@@ -165,10 +158,7 @@ func (b withFused) Capabilities() compute.Capabilities {
 	return c
 }
 
-func TestFusedAttentionIsForBfloat16WithoutABiasWeightsAndDropout(t *testing.T) {
-	if !inBfloat16(t) {
-		return
-	}
+func testFusedAttention(t *testing.T) {
 	c := small("none", poolClass)
 	for name, of := range map[string]struct {
 		plain, float32, biased, keeps, drops, training bool
@@ -191,14 +181,12 @@ func TestFusedAttentionIsForBfloat16WithoutABiasWeightsAndDropout(t *testing.T) 
 				bias = Const(g, [][][][]float32{{{{0}}}})
 			}
 			mixed, weights := c.attend(s, q, MulScalar(q, 2), MulScalar(q, 3), bias, of.keeps)
-			if fused := weights == nil; fused != of.want {
-				t.Errorf("%s: fused %v", name, fused)
-			}
+			equal(t, name+": fused", weights == nil, of.want)
 			in32 := ConvertDType(q, dtypes.Float32)
 			exact, _ := c.attend(s, in32, MulScalar(in32, 2), MulScalar(in32, 3), nil, true)
 			return []*Node{ConvertDType(mixed, dtypes.Float32), exact}
 		}, gomlxtest.Noise(2, 5, c.Heads, c.headDim())))(t)
-		if dropped := of.drops && of.training; !dropped {
+		if !of.drops || !of.training {
 			gomlxtest.Near(t, name, gomlxtest.Values(t, out[0]), gomlxtest.Values(t, out[1]), 0.03)
 		}
 	}
@@ -213,16 +201,11 @@ func TestDropoutActsInTrainingOnly(t *testing.T) {
 		}, noise(c, 2))[0]
 	}
 	quiet := logits(small("none", poolClass), true)
-	for name, set := range map[string]func(*Config){
-		"dropout":           func(c *Config) { c.Dropout = 0.4 },
-		"attention_dropout": func(c *Config) { c.AttentionDropout = 0.4 },
-		"drop_path":         func(c *Config) { c.DropPath = 0.9 },
-	} {
+	for name, rate := range map[string]float64{"dropout": 0.4, "attention_dropout": 0.4, "drop_path": 0.9} {
 		c := small("none", poolClass)
-		set(&c)
-		if !slices.Equal(logits(c, false), quiet) || slices.Equal(logits(c, true), quiet) {
-			t.Errorf("%s changes the logits in evaluation, or not in training", name)
-		}
+		field(&c, name).SetFloat(rate)
+		gomlxtest.NearAbs(t, name+" in evaluation", logits(c, false), quiet, 0)
+		equal(t, name+" changes nothing in training", slices.Equal(logits(c, true), quiet), false)
 	}
 }
 
@@ -248,34 +231,32 @@ func TestDropPathGrowsLinearlyFromBlockToBlock(t *testing.T) {
 			}
 		}
 		want := rate * rate
-		if share := float64(through) / batch; !(math.Abs(share-want) <= 4*math.Sqrt(want*(1-want)/batch)) {
-			t.Errorf("block %d leaves %g of the images as they are, want %g", block, share, want)
-		}
+		gomlxtest.NearAbs(t, fmt.Sprint("share of the images that block leaves as they are: ", block),
+			[]float64{float64(through) / batch}, []float64{want}, 4*math.Sqrt(want*(1-want)/batch))
 	}
 }
 
-// inBfloat16 runs the test again in a process without the fused kernels of the go backend, which do not support
-// bfloat16, and reports whether this is that process. The kernels are selected when a process starts.
-func inBfloat16(t *testing.T) bool {
-	t.Helper()
+// These tests run in a process without the fused kernels of the go backend, which do not support bfloat16. The kernels
+// are selected when a process starts.
+func TestIn16Bits(t *testing.T) {
 	const child = "WEPE_TEST_BFLOAT16"
-	if os.Getenv(child) != "" {
-		return true
+	if os.Getenv(child) == "" {
+		command := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+		command.Env = append(os.Environ(), child+"=1", "GOMLX_FUSION=0")
+		if out, err := command.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS") {
+			t.Errorf("with GOMLX_FUSION=0: %v\n%s", err, out)
+		}
+		return
 	}
-	command := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-	command.Env = append(os.Environ(), child+"=1", "GOMLX_FUSION=0")
-	if out, err := command.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS") {
-		t.Errorf("with GOMLX_FUSION=0: %v\n%s", err, out)
-	}
-	return false
+	t.Run("FusedAttentionIsForBfloat16WithoutABiasWeightsAndDropout", testFusedAttention)
+	t.Run("GradientsOfFactorsAreTheSame", testGradientsOfFactors)
+	t.Run("Bfloat16IsCloseToFloat32", testBfloat16)
+	t.Run("EncodingsAreComputedInFloat32InsideABfloat16Model", testEncodingsInFloat32)
 }
 
 // Inputs and gradients are multiples of 1/64 in ±1: they are exact in bfloat16, their products and sums in float32. So
 // the gradients of weights that multiply tokens are the same in both types, if they are summed in float32.
-func TestGradientsOfFactorsAreTheSameIn16Bits(t *testing.T) {
-	if !inBfloat16(t) {
-		return
-	}
+func testGradientsOfFactors(t *testing.T) {
 	const batch, rows, cols, width = 13, 7, 5, 3
 	c := Config{Width: width, Depth: 1, LayerScale: 0.5}
 	for name, layer := range map[string]func(scope *model.Scope, x *Node) *Node{
@@ -310,19 +291,14 @@ func TestGradientsOfFactorsAreTheSameIn16Bits(t *testing.T) {
 	}
 }
 
-func TestBfloat16IsCloseToFloat32(t *testing.T) {
-	if !inBfloat16(t) {
-		return
-	}
+func testBfloat16(t *testing.T) {
 	for i, label := range gomlxtest.InTurn(0, gomlxtest.Encodings(position.Names())...) {
 		for _, pool := range gomlxtest.InTurn(i, poolClass, poolMean) {
 			c := small(label, pool)
 			want := logitsOf(t, gomlxtest.Seeded(t, 4), c, noise(c, 2))
 			c.DType = "bfloat16"
 			got := logitsOf(t, gomlxtest.Seeded(t, 4), c, noise(c, 2))
-			if slices.Equal(got, want) {
-				t.Errorf("%s, pool %s: bfloat16 equals float32 in every bit", label, pool)
-			}
+			equal(t, label+" "+pool+" in every bit", slices.Equal(got, want), false)
 			// 8 bits of mantissa round by 2^-9; a dozen roundings follow each other in two blocks.
 			gomlxtest.Near(t, label+" "+pool, got, want, 0.03)
 		}
@@ -337,30 +313,22 @@ func TestBfloat16IsCloseToFloat32(t *testing.T) {
 // An encoding's values are rounded to bfloat16 once, when they are added to the tokens: with patches of zeros, the
 // tokens of a bfloat16 model equal the float32 model's within one conversion, in which the go backend truncates bits:
 // 2^-8 of each number. An encoding computed in bfloat16 has several such errors. Biases stay float32.
-func TestEncodingsAreComputedInFloat32InsideABfloat16Model(t *testing.T) {
-	if !inBfloat16(t) {
-		return
-	}
+func testEncodingsInFloat32(t *testing.T) {
 	for _, name := range gomlxtest.InTurn(3, gomlxtest.Encodings(position.Names())...) {
 		c := small(name, poolClass)
 		store := trained(t, c)
 		for _, path := range []string{"patch/weights", "patch/biases", "class"} {
 			v := store.GetVariable("/vit/" + path)
-			zeros := tensors.FromFlatDataAndDimensions(make([]float32, v.Shape().Size()), v.Shape().Dimensions...)
-			gomlxtest.NoError(t, v.SetValue(zeros))
+			gomlxtest.NoError(t, v.SetValue(tensors.FromScalarAndDimensions(float32(0), v.Shape().Dimensions...)))
 		}
 		half := c
 		half.DType = "bfloat16"
 		got := run(t, store, func(_ *model.Scope, in []*Node) []*Node {
 			trace := half.Trace(store.Scope("/vit"), in[0], false)
-			if trace.Tokens.DType() != dtypes.BFloat16 {
-				t.Errorf("%s: the tokens are %s", name, trace.Tokens.DType())
-			}
+			equal(t, name+": type of tokens", trace.Tokens.DType(), dtypes.BFloat16)
 			of := c.Trace(store.Scope("/vit"), in[0], false)
 			if relative, ok := position.As[position.Biaser](trace.Encoder); ok {
-				if bias := relative.Bias(in[0].Graph(), 0); bias.DType() != dtypes.Float32 {
-					t.Errorf("%s: the bias is %s", name, bias.DType())
-				}
+				equal(t, name+": type of the bias", relative.Bias(in[0].Graph(), 0).DType(), dtypes.Float32)
 			}
 			return []*Node{ConvertDType(trace.Tokens, dtypes.Float32), of.Tokens}
 		}, noise(c, 1))
@@ -376,9 +344,7 @@ func TestRecomputeChangesNoGraphOfEvaluation(t *testing.T) {
 	c := small("wepe", poolClass)
 	want := graphOf(t, gomlxtest.Seeded(t, 3), c)
 	c.Recompute = true
-	if got := graphOf(t, gomlxtest.Seeded(t, 3), c); !slices.Equal(got, want) {
-		t.Errorf("with recompute\n%q\nwithout\n%q", got, want)
-	}
+	equal(t, "graph", graphOf(t, gomlxtest.Seeded(t, 3), c), want)
 }
 
 // Memory stores the values of the forward pass that the gradient reads: with Recompute only the tokens that enter a
@@ -460,10 +426,9 @@ func TestAttentionIsTheSoftmaxOfScaledScoresAndBiasInEveryBlock(t *testing.T) {
 				if scaler, ok := position.As[position.Scaler](encoder); ok {
 					scales := scaler.Scale(in[0].Graph(), block)
 					for i, x := range []**Node{&q, &k, &v} {
-						if scales[i] == nil {
-							continue
+						if scales[i] != nil {
+							*x = Mul(*x, Reshape(scales[i], 1, c.Tokens(), c.Heads, c.headDim()))
 						}
-						*x = Mul(*x, Reshape(scales[i], 1, c.Tokens(), c.Heads, c.headDim()))
 					}
 				}
 				scores := MulScalar(Einsum("bqhd,bkhd->bhqk", q, k), 1/math.Sqrt(float64(c.headDim())))
@@ -503,10 +468,7 @@ func TestValuesAreSeenInTheFrameOfTheQuery(t *testing.T) {
 		block := c.Trace(s.In("vit"), in[0], true).Blocks[1]
 		return []*Node{MulScalar(block.Weights, 1), MulScalar(block.Value, 1), MulScalar(block.Attention, 1)}
 	}, images)
-	read := func(path string) []float64 {
-		return gomlxtest.Values(t, store.GetVariable("/vit/"+path).MustValue())
-	}
-	f := read("position/rope_mixed_qkv/block_01/frequencies") // [2, heads, pairs]
+	f := valueOf(t, store, "position/rope_mixed_qkv/block_01/frequencies") // [2, heads, pairs]
 	n := c.Tokens()
 	angle := func(token, head, pair int) float64 {
 		if token == 0 {
@@ -515,7 +477,8 @@ func TestValuesAreSeenInTheFrameOfTheQuery(t *testing.T) {
 		col, row := float64((token-1)%c.Cols()), float64((token-1)/c.Cols())
 		return col*f[head*pairs+pair] + row*f[(heads+head)*pairs+pair]
 	}
-	dense, bias := read("block_01/attention/output/weights"), read("block_01/attention/output/biases")
+	const output = "block_01/attention/output/"
+	dense, bias := valueOf(t, store, output+"weights"), valueOf(t, store, output+"biases")
 	var want []float64
 	for b := range batch {
 		for i := range n {
@@ -560,10 +523,8 @@ func TestLaPEPassesATableFromBlockToBlock(t *testing.T) {
 	}
 	table = slices.Insert(table, width, make([]float64, c.Registers*width)...)
 	got := forward()
-	read := func(path string) []float64 {
-		return gomlxtest.Values(t, store.GetVariable("/vit/block_01/attention/query/"+path).MustValue())
-	}
-	weights, biases := read("weights"), read("biases")
+	const query = "block_01/attention/query/"
+	weights, biases := valueOf(t, store, query+"weights"), valueOf(t, store, query+"biases")
 	var want []float64
 	for i := range batch * c.Tokens() {
 		seen := floats.AddTo(make([]float64, width), got[0][i*width:][:width], table[i%c.Tokens()*width:][:width])

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
 
@@ -27,17 +26,34 @@ func variables(t *testing.T, store *model.Store, c Config) {
 	}, noise(c, 1))
 }
 
-// weights returns, by path, all variables of a model that is drawn from a seed.
-func weights(t *testing.T, c Config, seed int64) map[string][]float64 {
+// drawn is a store with the variables of a model.
+func drawn(t *testing.T, c Config) *model.Store {
 	t.Helper()
-	store, weights := gomlxtest.Seeded(t, seed), map[string][]float64{}
+	store := gomlxtest.Seeded(t, 5)
 	variables(t, store, c)
-	for v := range store.IterVariables() {
-		if strings.HasPrefix(v.Path(), "/vit/") {
-			weights[v.Path()] = gomlxtest.Values(t, v.MustValue())
-		}
+	return store
+}
+
+// valueOf returns a variable of a model at /vit.
+func valueOf(t *testing.T, store *model.Store, path string) []float64 {
+	t.Helper()
+	return gomlxtest.Values(t, store.GetVariable("/vit/"+path).MustValue())
+}
+
+// equal fails the test unless two values are deeply equal.
+func equal[T any](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
 	}
-	return weights
+}
+
+// refused requires an error with the given words.
+func refused(t testing.TB, what string, err error, words string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), words) {
+		t.Errorf("%s: want an error with %q, got %v", what, words, err)
+	}
 }
 
 func TestWeightsStartWithTheSpreadOfTheirScheme(t *testing.T) {
@@ -61,13 +77,13 @@ func TestWeightsStartWithTheSpreadOfTheirScheme(t *testing.T) {
 		{initRelease, "block_00/attention/output/weights", 0.02}, {initRelease, "block_00/mlp/hidden/biases", 0},
 	} {
 		c.Init = test.init
-		gomlxtest.Spreads(t, test.init+": "+test.path, weights(t, c, 5)["/vit/"+test.path], test.want)
+		gomlxtest.Spreads(t, test.init+": "+test.path, valueOf(t, drawn(t, c), test.path), test.want)
 	}
 	c.Pool = poolMap // timm's AttentionPoolLatent: std embed_dim ** -0.5
-	pool := weights(t, c, 5)
-	gomlxtest.Spreads(t, "latent", pool["/vit/pool/latent"], 1/math.Sqrt(width))
+	store := drawn(t, c)
+	gomlxtest.Spreads(t, "latent", valueOf(t, store, "pool/latent"), 1/math.Sqrt(width))
 	for _, dense := range []string{"query", "key", "value", "output", "mlp_hidden", "mlp_output"} { // its init: zeros_
-		gomlxtest.Spreads(t, dense, pool["/vit/pool/"+dense+"/biases"], 0)
+		gomlxtest.Spreads(t, dense, valueOf(t, store, "pool/"+dense+"/biases"), 0)
 	}
 }
 
@@ -118,9 +134,7 @@ func TestResolve_NamesTheFieldThatIsWrong(t *testing.T) {
 			}
 			// A valid size may be wrong with the others: 28 channels in as many heads, whole patches.
 			refused := named && !strings.Contains(text, "divide into")
-			if refused != (i >= len(of.valid)) {
-				t.Errorf("%s = %v: %v", name, value, err)
-			}
+			equal(t, fmt.Sprintf("%s = %v is refused: %v", name, value, err), refused, i >= len(of.valid))
 		}
 	}
 }
@@ -135,59 +149,47 @@ func TestResolve_RefusesSizesThatDoNotFit(t *testing.T) {
 		c := small(label, poolClass)
 		c.Heads = 1
 		for c.Width = 4; c.Width < 14; c.Width++ {
-			err := wrong(c)
-			if fits := c.Width%max(multiples[label], 1) == 0; fits != (err == nil) {
-				t.Errorf("%s: one head of %d channels: %v", label, c.Width, err)
-			}
+			fits := c.Width%max(multiples[label], 1) == 0
+			equal(t, fmt.Sprintf("%s: one head of %d channels", label, c.Width), wrong(c) == nil, fits)
 		}
 	}
 	most := Config{ImageRows: 1, ImageCols: 1, PatchSize: 1, Channels: 1, Width: 10_000, Depth: 1, Heads: 1, MLPDim: 11,
 		Classes: 900_000, Pool: poolMean, Position: "none"} // 9.4e9 numbers, most in the head
 	many := small("none", poolMean)
 	many.ImageRows, many.ImageCols = 1024*many.PatchSize, 1024*many.PatchSize
-	if wrong(most) != nil || wrong(many) != nil || many.Tokens() != 1<<20 {
-		t.Errorf("the largest models: %v, %v", wrong(most), wrong(many))
-	}
+	equal(t, "tokens", many.Tokens(), 1<<20)
 	free := small("free-v", poolMean) // factors of 1000² patches, 40 channels and 300 blocks: 1.2e10 numbers
 	free.ImageRows, free.ImageCols, free.PatchSize, free.Width, free.Heads, free.MLPDim = 1000, 1000, 1, 40, 1, 1
 	free.Depth = 200
 	both := small("learned", poolClass)
 	both.Registers, both.PatchPositions = 2, true
-	if wrong(free) != nil || wrong(both) != nil {
-		t.Errorf("%v, %v", wrong(free), wrong(both))
+	for _, c := range []Config{most, many, free, both} {
+		gomlxtest.NoError(t, wrong(c))
 	}
 	both.RegisterPositions, free.Depth = true, 300
 	most.Depth, many.ImageCols = 3, many.ImageCols+many.PatchSize
 	rows, cols, heads := small("wepe", poolClass), small("wepe", poolClass), small("wepe", poolClass)
 	rows.PatchSize, cols.PatchSize, heads.Heads = 3, 5, 5 // rows divide by 5, columns do not
 	for _, c := range []Config{most, many, rows, cols, heads, free, both} {
-		if wrong(c) == nil {
-			t.Errorf("%+v is valid", c)
-		}
-		if exceptions.TryCatch[error](func() { c.Logits(model.NewStore().RootScope(), nil) }) == nil {
-			t.Errorf("%+v is built", c)
-		}
+		built := exceptions.TryCatch[error](func() { c.Logits(model.NewStore().RootScope(), nil) })
+		equal(t, fmt.Sprintf("%+v is valid, or built", c), [2]bool{wrong(c) == nil, built == nil}, [2]bool{})
 	}
 }
 
 func TestVariant(t *testing.T) {
 	for _, name := range []string{"", "Ti", "Ti/", "Ti/0", "Ti/x", "XL/16", "/16"} {
-		if c, err := Variant(name); err == nil {
-			t.Errorf("Variant(%q): %+v", name, c)
-		}
+		_, err := Variant(name)
+		refused(t, name, err, "")
 	}
-	if c, err := Variant("Ti/1"); err != nil || c.PatchSize != 1 || c.Tokens() != 1+224*224 {
-		t.Errorf("patches of one pixel: %+v, %v", c, err)
-	}
+	tiny := gomlxtest.Must(Variant("Ti/1"))(t)
+	equal(t, "patches of one pixel", [2]int{tiny.PatchSize, tiny.Tokens()}, [2]int{1, 1 + 224*224})
 	for size, of := range map[string][4]int{ // width, depth, heads and hidden units: the papers' tables; N and M are ours
 		"N": {64, 4, 4, 256}, "M": {128, 6, 4, 512}, "Ti": {192, 12, 3, 768}, "S": {384, 12, 6, 1536},
 		"B": {768, 12, 12, 3072}, "L": {1024, 24, 16, 4096}, "H": {1280, 32, 16, 5120},
 	} {
-		c, err := Variant(size + "/14")
-		if got := [4]int{c.Width, c.Depth, c.Heads, c.MLPDim}; err != nil || got != of || c.Rows() != 16 || c.Cols() != 16 ||
-			c.Tokens() != 257 || c.Classes != 1000 {
-			t.Errorf("%s/14: %+v, %v, want %v", size, c, err, of)
-		}
+		c := gomlxtest.Must(Variant(size + "/14"))(t)
+		equal(t, size, [4]int{c.Width, c.Depth, c.Heads, c.MLPDim}, of)
+		equal(t, size+"/14", [4]int{c.Rows(), c.Cols(), c.Tokens(), c.Classes}, [4]int{16, 16, 257, 1000})
 	}
 }
 
@@ -198,9 +200,7 @@ func TestParameterCountsEqualThePublishedOnes(t *testing.T) {
 	} {
 		c := gomlxtest.Must(Variant(name))(t)
 		c.Position = "learned"
-		if got := c.Parameters(); got != want {
-			t.Errorf("%s: %d parameters, want %d", name, got, want)
-		}
+		equal(t, name, c.Parameters(), want)
 	}
 }
 
@@ -220,25 +220,19 @@ func TestFLOPsAreOfEveryMatrixProduct(t *testing.T) {
 	gomlxtest.NearAbs(t, "without a head", []float64{plain.FLOPs()}, []float64{ends - product(1, 28, 11) +
 		2*(attention+mlp)}, 0)
 	plain.PatchSize = 0
-	if err := exceptions.TryCatch[error](func() { plain.FLOPs() }); !strings.Contains(fmt.Sprint(err), "patch_size") {
-		t.Errorf("without patches: %v", err)
-	}
+	refused(t, "without patches", exceptions.TryCatch[error](func() { plain.FLOPs() }), "patch_size")
 }
 
 func TestPaddingChangesNoLogitsOfAnyOption(t *testing.T) {
 	gomlxtest.OnGo(t)
 	for name, set := range map[string]func(*Config){
 		"patch norm, qv biases": func(c *Config) {
-			c.PatchNorm, c.Registers, c.LayerScale, c.SwiGLU, c.PatchPositions = true, 3, 0.1, true, true
-			c.QKVBias = "qv"
+			c.PatchNorm, c.Registers, c.LayerScale, c.SwiGLU, c.PatchPositions, c.QKVBias = true, 3, 0.1, true, true, "qv"
 		},
 		"mean, no biases":        func(c *Config) { c.Pool, c.PatchNorm, c.QKVBias = poolMean, true, "none" },
 		"clip":                   func(c *Config) { c.PreNorm, c.Activation = true, "quick_gelu" },
 		"siglip":                 func(c *Config) { c.Pool, c.PoolMLPDim, c.Activation = poolMap, 19, "gelu_tanh" },
 		"map without its prefix": func(c *Config) { c.Pool, c.ClassToken, c.Registers = poolMap, true, 2 },
-		"pe": func(c *Config) {
-			c.Pool, c.ClassToken, c.PoolPrefix, c.PoolHeads = poolMap, true, true, 4
-		},
 		"eva02": func(c *Config) {
 			c.SwiGLU, c.MLPNorm, c.ContextNorm, c.QKNorm, c.FinalNorm = true, true, true, true, "pooled"
 		},
@@ -249,6 +243,7 @@ func TestPaddingChangesNoLogitsOfAnyOption(t *testing.T) {
 		"aimv2": func(c *Config) {
 			c.Pool, c.RMSNorm, c.NoProjBias, c.NoMLPBias, c.SwiGLU, c.PatchNorm = poolMean, true, true, true, true, true
 		},
+		"pe":    func(c *Config) { c.Pool, c.ClassToken, c.PoolPrefix, c.PoolHeads = poolMap, true, true, 4 },
 		"deit":  func(c *Config) { c.Pool, c.Registers, c.RegisterPositions = poolClassRegister, 1, true },
 		"radio": func(c *Config) { c.Registers, c.FinalNorm, c.ClassToken = 3, "none", true },
 		"gap":   func(c *Config) { c.Pool, c.ClassToken, c.PoolPrefix = poolMean, true, true },
@@ -257,9 +252,8 @@ func TestPaddingChangesNoLogitsOfAnyOption(t *testing.T) {
 			c := small("learned", poolClass)
 			set(&c)
 			store := trained(t, c)
-			image := tensors.FromFlatDataAndDimensions(image(c, 5, 3), 1, c.ImageRows, c.ImageCols, c.Channels)
 			got := naflexLogits(t, store, c, 0.7, 0)[0]
-			gomlxtest.Near(t, "logits with padding", got, logitsOf(t, store, c, image), 1e-5)
+			gomlxtest.Near(t, "logits with padding", got, logitsOf(t, store, c, noise(c, 1)), 1e-5)
 		})
 	}
 }

@@ -4,8 +4,6 @@ package vit
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 
@@ -85,18 +83,12 @@ func TestFold_keeps_the_logits_of_every_form(t *testing.T) {
 		gomlxtest.Stirred(t, store)
 		folded, config, err := c.Fold(gomlxtest.Backend(), store.Scope("/vit"))
 		gomlxtest.NoError(t, err)
-		if config != small(of.want, poolClass) {
-			t.Errorf("%s: the folded configuration is %+v", of.label, config)
-		}
+		equal(t, of.label, config, small(of.want, poolClass))
 		gomlxtest.Near(t, of.label, logitsOf(t, folded, config, noise(config, 2)), logitsOf(t, store, c, noise(c, 2)),
 			4e-6) // rounding through two blocks, with and without FMA
 		ordinary := trained(t, config)
-		if got, want := shapesBelow(folded, "/"), shapesBelow(ordinary, "/vit/"); !maps.Equal(got, want) {
-			t.Errorf("%s: the folded store holds %v, want %v", of.label, got, want)
-		}
-		if got, want := graphOf(t, folded, config), graphOf(t, ordinary, config); !slices.Equal(got, want) {
-			t.Errorf("%s: the graph is not that of a model of %s:\n%q\n%q", of.label, of.want, got, want)
-		}
+		equal(t, of.label+": variables", shapesBelow(folded, "/"), shapesBelow(ordinary, "/vit/"))
+		equal(t, of.label+": graph", graphOf(t, folded, config), graphOf(t, ordinary, config))
 	}
 }
 
@@ -157,10 +149,8 @@ func TestFold_RefusesModelsWithoutATable(t *testing.T) {
 		"an empty scope":          {sincos, trained(t, learned), "/elsewhere", "/elsewhere"},
 		"an invalid model":        {narrow, trained(t, learned), "/vit", "width"},
 	} {
-		if _, _, err := of.config.Fold(gomlxtest.Backend(), of.store.Scope(of.scope)); err == nil ||
-			!strings.Contains(err.Error(), of.names) {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, _, err := of.config.Fold(gomlxtest.Backend(), of.store.Scope(of.scope))
+		refused(t, name, err, of.names)
 	}
 }
 

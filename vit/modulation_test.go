@@ -53,9 +53,6 @@ func times(features, weights []float64, width int) []float64 {
 func valuesOf(t *testing.T, store *model.Store, path string, factor float32) []float64 {
 	t.Helper()
 	v := store.GetVariable("/vit/position/" + path)
-	if v == nil {
-		t.Fatalf("no variable %s", path)
-	}
 	x := gomlxtest.Noise(v.Shape().Dimensions...)
 	x.MustMutableFlatData(func(flat any) {
 		for i := range flat.([]float32) {
@@ -108,9 +105,7 @@ func TestModulationsScaleByHostFeatures(t *testing.T) {
 			want = append(want, factors)
 		}
 		got := scales()
-		if len(got) != len(want) {
-			t.Fatalf("%s scales %d parts of a block, want %q", label, len(got), of.parts)
-		}
+		equal(t, label+": parts of a block", len(got), len(want))
 		for i, part := range of.parts {
 			gomlxtest.NearAbs(t, label+" "+part, got[i], want[i], sphereTolerance)
 		}

@@ -38,11 +38,6 @@ func sized(c Config, rows, cols int) Config {
 	return c
 }
 
-// image is an image of a grid, the same numbers at every call.
-func image(c Config, rows, cols int) []float32 {
-	return tensors.MustCopyFlatData[float32](gomlxtest.Noise(1, rows*c.PatchSize, cols*c.PatchSize, c.Channels))
-}
-
 // onOther converts a store with the weights of a model on the grid of c to another grid: the table resampled by a naive
 // sum, and TrainedGrid for encodings that need it.
 func onOther(t *testing.T, store *model.Store, c Config, rows, cols int) *model.Store {
@@ -93,7 +88,8 @@ func naflexLogits(t *testing.T, store *model.Store, c Config, fill float32, whic
 	var numbers []int64
 	for _, i := range which {
 		rows, cols := testGrids[i][0], testGrids[i][1]
-		flat = append(flat, strips(image(c, rows, cols), rows, cols, c.PatchSize, c.Channels, n, fill)...)
+		image := tensors.MustCopyFlatData[float32](noise(sized(c, rows, cols), 1))
+		flat = append(flat, strips(image, rows, cols, c.PatchSize, c.Channels, n, fill)...)
 		numbers = append(numbers, int64(i))
 	}
 	logits := gomlxtest.RunModel(t, store, func(scope *model.Scope, in []*Node) []*Node {
@@ -109,9 +105,7 @@ func sameOnOwnGrids(t *testing.T, c Config, name string, which ...int) {
 	got := naflexLogits(t, store, c, 1e4, which...)
 	for k, i := range which {
 		on := sized(c, testGrids[i][0], testGrids[i][1])
-		image := tensors.FromFlatDataAndDimensions(image(c, on.Rows(), on.Cols()), 1, on.ImageRows, on.ImageCols,
-			on.Channels)
-		want := logitsOf(t, onOther(t, store, c, on.Rows(), on.Cols()), on, image)
+		want := logitsOf(t, onOther(t, store, c, on.Rows(), on.Cols()), on, noise(on, 1))
 		gomlxtest.Near(t, fmt.Sprint(name, testGrids[i]), got[k], want, 1e-5)
 	}
 }
@@ -142,12 +136,8 @@ func TestImagesHaveTheLogitsOfTheModelOnTheirOwnGrid(t *testing.T) {
 func TestATrainedGridThatIsSetStays(t *testing.T) {
 	c := small("factorized", poolClass)
 	store := trained(t, c, map[string]any{"factorized_rows": 4, "factorized_cols": 6})
-	pixels := tensors.FromFlatDataAndDimensions(image(c, 5, 3), 1, c.ImageRows, c.ImageCols, c.Channels)
-	want := logitsOf(t, store, c, pixels)
-	gomlxtest.Near(t, "logits", naflexLogits(t, store, c, 0.7, 0)[0], want, 1e-5)
-	if d := store.GetVariable("/vit/position/factorized/rows").Shape().Dimensions; d[0] != 4 {
-		t.Errorf("the table has become %v", d)
-	}
+	gomlxtest.Near(t, "logits", naflexLogits(t, store, c, 0.7, 0)[0], logitsOf(t, store, c, noise(c, 1)), 1e-5)
+	equal(t, "rows of the table", store.GetVariable("/vit/position/factorized/rows").Shape().Dim(0), 4)
 }
 
 // Strips of 6 patches of 2×2 pixels and 3 channels.
@@ -175,12 +165,8 @@ func TestNaFlexLogits_RefusesWhatDoesNotFit(t *testing.T) {
 			err := exceptions.TryCatch[error](func() {
 				test.config.NaFlexLogits(s, NaFlexImages{Strips: strips, Grids: test.grids, Grid: Const(g, []int64{0})})
 			})
-			if test.valid != (err == nil) {
-				t.Errorf("strips %v, grids %v: %v", test.strips, test.grids, err)
-			}
-			if exceptions.TryCatch[error](func() { c.Logits(s, Transpose(in[0], 1, 2)) }) == nil {
-				t.Error("images of columns by rows are taken")
-			}
+			equal(t, fmt.Sprintf("strips %v, grids %v: %v", test.strips, test.grids, err), err == nil, test.valid)
+			refused(t, "columns by rows", exceptions.TryCatch[error](func() { c.Logits(s, Transpose(in[0], 1, 2)) }), "")
 			return in
 		}, gomlxtest.Noise(1, c.ImageRows, c.ImageCols, 3))
 	}

@@ -24,13 +24,14 @@ var run = gomlxtest.RunModel
 type original struct {
 	*gomlxtest.Torch
 	originalMeta
-	t    *testing.T
-	want map[string]fixtures.Tensor
+	sizes map[string]any // of the model, under the names of several code bases
+	t     *testing.T
+	want  map[string]fixtures.Tensor
 }
 
 // originalMeta is meta.json of a set, which has some of these.
 type originalMeta struct {
-	Config, Model sizes
+	Config, Model any                // sizes, in one of them
 	Grids         [][2]int           `json:"grids_h_w"`
 	Tolerance     map[string]float64 // by what is compared
 	ProbeScale    float64            `json:"eps_probe_scale"`
@@ -57,45 +58,39 @@ func load(t *testing.T, set string) *original {
 	f := &original{Torch: gomlxtest.LoadTorch(t, set, "model.safetensors", "/vit/"), t: t,
 		want: fixtures.Tensors(t, set, "tensors.safetensors")}
 	fixtures.JSON(t, set, "meta.json", &f.originalMeta)
+	for _, of := range []any{f.Config, f.Model} {
+		if sizes, ok := of.(map[string]any); ok {
+			f.sizes = sizes
+		}
+	}
 	return f
 }
 
-// sizes are those of a model under the names of several code bases.
-type sizes struct {
-	Image     any     `json:"img_size"` // one number, or rows and columns
-	Larger    any     `json:"extrapolated_img_size"`
-	Patch     int     `json:"patch_size"`
-	Width     int     `json:"embed_dim"`
-	Dim       int     `json:"dim"`
-	Depth     int     `json:"depth"`
-	NumHeads  int     `json:"num_heads"`
-	Heads     int     `json:"heads"`
-	Ratio     float64 `json:"mlp_ratio"`
-	Mult      int     `json:"ff_mult"`
-	MLPDim    int     `json:"mlp_dim"`
-	Classes   int     `json:"num_classes"`
-	Registers int     `json:"reg_tokens"`
-	Epsilon   float64 `json:"layer_norm_eps"`
-	RopeTheta float64 `json:"rope_theta"`
-	Theta     float64 `json:"theta"`
-	Base      int     `json:"base_grid"`
-	Grid      [2]int  `json:"pos_embed_grid_size"`
-	CPEBlocks int     `json:"cpe_blocks"`
-	Views     string  `json:"head_directions"`
+// size is the sum of some sizes, of which the set has one or none.
+func (f *original) size(names ...string) (sum float64) {
+	for _, name := range names {
+		size, _ := f.sizes[name].(float64)
+		sum += size
+	}
+	return sum
 }
 
-// config is their configuration, with the options that set makes.
-func (s sizes) config(position string, set func(*Config)) Config {
-	width := s.Width + s.Dim
-	c := Config{PatchSize: s.Patch, Width: width, Depth: s.Depth, Heads: s.NumHeads + s.Heads, Classes: max(s.Classes, 1),
-		MLPDim:    int(s.Ratio*float64(width)) + s.Mult*width + s.MLPDim,
-		Registers: s.Registers, Epsilon: s.Epsilon, Position: position}
-	switch sides := s.Image.(type) {
-	case float64:
-		c.ImageRows, c.ImageCols = int(sides), int(sides)
-	case []any:
-		c.ImageRows, c.ImageCols = int(sides[0].(float64)), int(sides[1].(float64))
+// sides are rows and columns, for which the set may have one number.
+func (f *original) sides(name string) (rows, cols int) {
+	if both, ok := f.sizes[name].([]any); ok {
+		return int(both[0].(float64)), int(both[1].(float64))
 	}
+	return int(f.size(name)), int(f.size(name))
+}
+
+// config is the model's configuration, with the options that set makes.
+func (f *original) config(position string, set func(*Config)) Config {
+	of := func(names ...string) int { return int(f.size(names...)) }
+	width := of("embed_dim", "dim")
+	c := Config{PatchSize: of("patch_size"), Width: width, Depth: of("depth"), Heads: of("num_heads", "heads"),
+		Classes: max(of("num_classes"), 1), Registers: of("reg_tokens"), Epsilon: f.size("layer_norm_eps"),
+		MLPDim: int(f.size("mlp_ratio")*float64(width)) + of("ff_mult")*width + of("mlp_dim"), Position: position}
+	c.ImageRows, c.ImageCols = f.sides("img_size")
 	if set != nil {
 		set(&c)
 	}
@@ -163,9 +158,9 @@ func relative(tol float64) nearness {
 	return func(t testing.TB, name string, got, want []float64) { gomlxtest.Near(t, name, got, want, tol) }
 }
 
-// compare runs a graph and compares what it adds with the set's tensors whose names have the prefix. build returns
-// another output, or nil. Names that begin with "?" need not be in the set.
-func (f *original) compare(prefix string, build func(s *model.Scope, in []*Node, add adds) *Node, inputs ...string) {
+// compare runs a graph and compares what it adds with the set's tensors whose names have the prefix, except for outputs
+// without a nearness. Names that begin with "?" need not be in the set.
+func (f *original) compare(prefix string, build func(s *model.Scope, in []*Node, add adds), inputs ...string) {
 	f.t.Helper()
 	var names []string
 	var nears []nearness
@@ -174,19 +169,16 @@ func (f *original) compare(prefix string, build func(s *model.Scope, in []*Node,
 		values = append(values, gomlxtest.Input(f.want[name]))
 	}
 	for i, out := range run(f.t, f.Store, func(s *model.Scope, in []*Node) (nodes []*Node) {
-		last := build(s, in, func(name string, near nearness, x *Node) {
+		build(s, in, func(name string, near nearness, x *Node) {
 			optional, isOptional := strings.CutPrefix(name, "?")
 			if _, has := f.want[prefix+optional]; isOptional && !has {
 				return
 			}
 			names, nears, nodes = append(names, optional), append(nears, near), append(nodes, MulScalar(x, 1))
 		})
-		if last != nil {
-			nodes = append(nodes, last)
-		}
 		return nodes
 	}, values...) {
-		if i < len(names) {
+		if nears[i] != nil {
 			nears[i](f.t, prefix+names[i], out, f.want[prefix+names[i]].Data)
 		}
 	}
@@ -211,7 +203,7 @@ func gradients(y, weights *Node, of []*Node) []*Node {
 // timmViT is the model of the timm_vit set, with probe some of its weights scaled.
 func timmViT(t *testing.T, probe bool) (*original, Config) {
 	f := load(t, "timm_vit")
-	c := f.Config.config("learned", nil)
+	c := f.config("learned", nil)
 	for _, name := range []string{"cls_token", "pos_embed", "patch_embed.proj.weight", "patch_embed.proj.bias"} {
 		if probe {
 			floats.Scale(f.ProbeScale, f.Tensors[name].Data)
@@ -226,7 +218,7 @@ func timmViT(t *testing.T, probe bool) (*original, Config) {
 func TestEveryStageEqualsTimm(t *testing.T) {
 	fixtures.Each(t, func(t *testing.T) {
 		f, c := timmViT(t, false)
-		f.compare("", func(s *model.Scope, in []*Node, add adds) *Node {
+		f.compare("", func(s *model.Scope, in []*Node, add adds) {
 			trace, near := c.Trace(s.In("vit"), in[0], true), within(5e-5)
 			add("patch_embed", near, trace.Patches)
 			add("tokens_after_pos", near, trace.Tokens)
@@ -243,7 +235,6 @@ func TestEveryStageEqualsTimm(t *testing.T) {
 			add("final_norm", near, trace.Encoded)
 			add("pre_logits", near, trace.Pooled)
 			add("logits", near, trace.Logits)
-			return nil
 		}, "images_nhwc")
 	})
 }
@@ -251,9 +242,8 @@ func TestEveryStageEqualsTimm(t *testing.T) {
 func TestNormEpsilonAndNonSquareImagesEqualTimm(t *testing.T) {
 	fixtures.Each(t, func(t *testing.T) {
 		logits := func(f *original, c Config, images, name string) {
-			f.compare("", func(s *model.Scope, in []*Node, add adds) *Node {
+			f.compare("", func(s *model.Scope, in []*Node, add adds) {
 				add(name, within(5e-5), c.Logits(s.In("vit"), in[0]))
-				return nil
 			}, images)
 		}
 		f, c := timmViT(t, true)
@@ -284,15 +274,14 @@ var releasedPaths = map[string]string{
 
 func TestEveryStageGradientAndCountEqualsTheReleasedViT(t *testing.T) {
 	fixtures.Each(t, func(t *testing.T) {
-		for variant, label := range map[string]string{"wepe": "wepe", "ape": "learned"} {
-			t.Run(variant, func(t *testing.T) { testReleasedViT(t, variant, label) })
-		}
+		testReleasedViT(t, "wepe", "wepe")
+		testReleasedViT(t, "ape", "learned")
 	})
 }
 
 func testReleasedViT(t *testing.T, variant, label string) {
 	f, p := load(t, "official_vit_ti"), variant+"."
-	c := f.Config.config(label, func(c *Config) { c.PatchNorm, c.Epsilon = true, 1e-5 })
+	c := f.config(label, func(c *Config) { c.PatchNorm, c.Epsilon = true, 1e-5 })
 	f.conv("patch", p+"patch_embed")
 	f.Norm("patch/norm", p+"patch_norm")
 	f.Set("class", f.Get(p+"cls_token").Data, 1, c.Width)
@@ -312,7 +301,7 @@ func testReleasedViT(t *testing.T, variant, label string) {
 		f.Norm("position/wepe/projection/layer_normalization", p+"pos_encoding.projection.1")
 	}
 	f.AllUsed(p)
-	f.compare(p, func(s *model.Scope, in []*Node, add adds) *Node {
+	f.compare(p, func(s *model.Scope, in []*Node, add adds) {
 		trace, near := c.Trace(s.In("vit"), in[0], false), relative(1e-5)
 		add("patch_norm", near, trace.Patches)
 		add("tokens_in", near, trace.Tokens)
@@ -331,7 +320,6 @@ func testReleasedViT(t *testing.T, variant, label string) {
 				add("grad."+grad, relative(1e-4), x)
 			}
 		}
-		return nil
 	}, "images_nhwc", "upstream")
 
 	// The README's full size: images of 224, patches of 16, width 192, depth 12, 3 heads, 100 classes.
@@ -340,9 +328,8 @@ func testReleasedViT(t *testing.T, variant, label string) {
 	without := full
 	without.Position = "none"
 	want := f.FullSize[variant]
-	if got := full.Parameters(); got != want.Total || got-without.Parameters() != want.Position {
-		t.Errorf("%d parameters, %d of them of the positions, want %+v", got, got-without.Parameters(), want)
-	}
+	equal(t, "parameters", full.Parameters(), want.Total)
+	equal(t, "parameters of the positions", full.Parameters()-without.Parameters(), want.Position)
 }
 
 // attended is the attention of one block without the norm before it, as in the originals' module.
@@ -382,8 +369,8 @@ func TestEveryStageEqualsRopeViT(t *testing.T) {
 
 func testRopeViT(t *testing.T, set, label string) {
 	f := load(t, set)
-	c := f.Config.config(label, func(c *Config) { c.LayerScale = 1 })
-	f.Store.SetParam("/"+position.ParamRopeTheta, f.Config.RopeTheta)
+	c := f.config(label, func(c *Config) { c.LayerScale = 1 })
+	f.Store.SetParam("/"+position.ParamRopeTheta, f.size("rope_theta"))
 	f.timm(c)
 	f.layerScale(c, "blocks.%d.gamma_%d")
 	heads := 1 // all heads and blocks alike
@@ -400,7 +387,7 @@ func testRopeViT(t *testing.T, set, label string) {
 	for _, grid := range f.Grids {
 		c := sized(c, grid[0], grid[1])
 		p := fmt.Sprintf("grid%dx%d.", grid[0], grid[1])
-		f.compare(p, func(s *model.Scope, in []*Node, add adds) *Node {
+		f.compare(p, func(s *model.Scope, in []*Node, add adds) {
 			scope := s.In("vit")
 			rotary := acting[position.Rotator](c, scope)
 			q, k := turned(rotary, f.Rotated, in[0], in[1])
@@ -416,40 +403,35 @@ func testRopeViT(t *testing.T, set, label string) {
 			}
 			add("angle_cos", turning, Concatenate(coss, 0))
 			add("angle_sin", turning, Concatenate(sins, 0))
-			return nil
-		}, p+"q", p+"k", p+"attn_in")
-		f.compare(p, func(s *model.Scope, in []*Node, add adds) *Node {
-			scope := s.In("vit")
-			placed := placement{Encoder: c.Encoder(scope)}
-			block := c.Block(scope.At("block_%02d", f.Rotated), in[1], placed.hooks(c, f.Rotated), f.Rotated, false)
-			add("block_out", near, block.Output)
-			trace := c.Trace(scope, in[0], false)
+			scope = s.Shared("vit")
+			hooks := placement{Encoder: rotary}.hooks(c, f.Rotated)
+			add("block_out", near, c.Block(scope.At("block_%02d", f.Rotated), in[2], hooks, f.Rotated, false).Output)
+			trace := c.Trace(scope, in[3], false)
 			for i, b := range trace.Blocks {
 				add(fmt.Sprintf("model.block_%d", i), near, b.Output)
 			}
 			add("model.logits", near, trace.Logits)
-			return nil
-		}, p+"images_nhwc", p+"attn_in")
+		}, p+"q", p+"k", p+"attn_in", p+"images_nhwc")
 	}
 }
 
 func TestEveryCaseEqualsVisionLLaMA(t *testing.T) {
 	fixtures.Each(t, func(t *testing.T) {
 		f := load(t, "as2drope")
-		f.Store.SetParams(map[string]any{"rope_theta": f.Config.Theta, "as2drope_base_rows": f.Config.Base})
-		width := f.Config.Dim
+		f.Store.SetParams(map[string]any{"rope_theta": f.size("theta"), "as2drope_base_rows": int(f.size("base_grid"))})
+		width := int(f.size("dim"))
 		for i, name := range []string{"query", "key", "value"} {
 			f.Linear("block_00/attention/"+name, "qkv.weight", "qkv.bias", i*width, (i+1)*width)
 		}
 		f.Layer("block_00/attention/output", "proj")
 		near := within(f.Tolerance["abs"])
 		for _, test := range f.Cases {
-			c := f.Config.config("as2drope", func(c *Config) {
+			c := f.config("as2drope", func(c *Config) {
 				c.ImageRows, c.ImageCols, c.PatchSize, c.Depth = test.Grid[0], test.Grid[1], 1, 1
 				c.Pool, c.ClassToken = poolMean, test.ClassToken
 			})
 			p := test.Name + "."
-			f.compare(p, func(s *model.Scope, in []*Node, add adds) *Node {
+			f.compare(p, func(s *model.Scope, in []*Node, add adds) {
 				rotary := acting[position.Rotator](c, s.In("vit"))
 				q, k := rotary.Block(0).EncodeQK(in[0], in[1], nil, 1)
 				cos, sin := angles(c, rotary, in[0].Graph(), 0, 1, 0)
@@ -458,7 +440,6 @@ func TestEveryCaseEqualsVisionLLaMA(t *testing.T) {
 				add("cos", near, cos)
 				add("sin", near, sin)
 				add("attn_out", near, attended(c, s.Shared("vit"), in[2], rotary, 0))
-				return nil
 			}, p+"q", p+"k", p+"attn_in")
 		}
 	})
@@ -499,7 +480,7 @@ func matrices(c Config, r position.Rotator, g *Graph, layer, size int) *Node {
 func TestLieREEqualsTheOriginal(t *testing.T) {
 	fixtures.Each(t, func(t *testing.T) {
 		meta := load(t, "liere")
-		c, trained := meta.Config.config("liere", func(c *Config) { c.QKVBias = "none" }), meta.Grids[0]
+		c, trained := meta.config("liere", func(c *Config) { c.QKVBias = "none" }), meta.Grids[0]
 		near, turning := within(meta.Tolerance["others_abs"]), within(meta.Tolerance["q_rot_abs"])
 		for _, variant := range meta.Variants {
 			if !variant.PerHead {
@@ -520,7 +501,7 @@ func TestLieREEqualsTheOriginal(t *testing.T) {
 			for _, grid := range meta.Grids {
 				c, last := sized(c, grid[0], grid[1]), c.Depth-1
 				p := fmt.Sprintf("grid%dx%d.", grid[0], grid[1])
-				f.compare(variant.Name+"."+p, func(s *model.Scope, in []*Node, add adds) *Node {
+				f.compare(variant.Name+"."+p, func(s *model.Scope, in []*Node, add adds) {
 					rotary := acting[position.Rotator](c, s.In("vit"))
 					q, k := turned(rotary, last, in[0], in[1])
 					add("q_rot", turning, q)
@@ -532,15 +513,13 @@ func TestLieREEqualsTheOriginal(t *testing.T) {
 						layers = append(layers, matrices(c, rotary, in[0].Graph(), layer, variant.Block))
 					}
 					add("rotations", within(f.Tolerance["rotations_abs"]), Stack(layers, 1))
-					return nil
 				}, p+"q", p+"k", p+"attn_in")
 			}
 			f.want[variant.Name+".model.patch_embed"] = f.want["model.patch_embed"]
-			f.compare(variant.Name+".model.", func(s *model.Scope, in []*Node, add adds) *Node {
+			f.compare(variant.Name+".model.", func(s *model.Scope, in []*Node, add adds) {
 				trace := c.Trace(s.In("vit"), in[0], false)
 				add("patch_embed", near, trace.Patches)
 				add("logits_per_layer", near, trace.Logits)
-				return nil
 			}, "model.images_nhwc")
 		}
 	})
@@ -549,19 +528,20 @@ func TestLieREEqualsTheOriginal(t *testing.T) {
 func TestFactorizedEqualsNaFlexViT(t *testing.T) {
 	fixtures.Each(t, func(t *testing.T) {
 		f := load(t, "factorized_pos")
-		m, tolerance := f.Config, f.Tolerance
-		f.Set("position/factorized/rows", f.Get("pos_embed_y").Data, m.Grid[0], m.Width)
-		f.Set("position/factorized/cols", f.Get("pos_embed_x").Data, m.Grid[1], m.Width)
-		f.Set("class", f.Get("cls_token").Data, 1, m.Width)
-		f.Set("registers", f.Get("reg_token").Data, m.Registers, m.Width)
+		rows, cols := f.sides("pos_embed_grid_size")
+		width, tolerance := int(f.size("embed_dim")), f.Tolerance
+		f.Set("position/factorized/rows", f.Get("pos_embed_y").Data, rows, width)
+		f.Set("position/factorized/cols", f.Get("pos_embed_x").Data, cols, width)
+		f.Set("class", f.Get("cls_token").Data, 1, width)
+		f.Set("registers", f.Get("reg_token").Data, int(f.size("reg_tokens")), width)
 		f.Layer("patch", "proj") // of pixels row by row, channels last
 		f.AllUsed("")
-		f.Store.SetParams(map[string]any{"factorized_rows": m.Grid[0], "factorized_cols": m.Grid[1]})
+		f.Store.SetParams(map[string]any{"factorized_rows": rows, "factorized_cols": cols})
 		for _, grid := range f.Grids {
-			c := sized(m.config("factorized", func(c *Config) { c.Depth, c.Heads, c.PatchPositions = 1, 1, true }),
+			c := sized(f.config("factorized", func(c *Config) { c.Depth, c.Heads, c.PatchPositions = 1, 1, true }),
 				grid[0], grid[1])
 			p := fmt.Sprintf("grid%dx%d.", grid[0], grid[1])
-			f.compare(p+"stretch.", func(s *model.Scope, in []*Node, add adds) *Node {
+			f.compare(p+"stretch.", func(s *model.Scope, in []*Node, add adds) {
 				rows := acting[position.Adder](c, s.In("vit")).Encode(in[0].Graph())
 				trace := c.Trace(s.Shared("vit"), in[1], false)
 				add("pos_out", within(tolerance["pos_abs"]), rows)
@@ -569,7 +549,7 @@ func TestFactorizedEqualsNaFlexViT(t *testing.T) {
 				of := gradients(rows, in[0], f.variables(in[0].Graph(), "position/factorized/rows", "position/factorized/cols"))
 				add("grad_out.pos_embed_y", within(tolerance["grad_abs"]), of[0])
 				add("grad_out.pos_embed_x", within(tolerance["grad_abs"]), of[1])
-				return trace.Logits
+				add("", nil, trace.Logits)
 			}, p+"grad_in.tokens", p+"images_nhwc")
 		}
 	})
@@ -579,10 +559,10 @@ func TestFactorizedEqualsNaFlexViT(t *testing.T) {
 func TestCPEEqualsTimm(t *testing.T) {
 	fixtures.Each(t, func(t *testing.T) {
 		f := load(t, "cpe")
-		if f.Config.CPEBlocks != 1 {
+		if f.size("cpe_blocks") != 1 {
 			t.Skip("a form that is not in this library")
 		}
-		c := f.Config.config("cpe", nil)
+		c := f.config("cpe", nil)
 		f.timm(c)
 		f.Set("registers", f.Get("reg_token").Data, c.Registers, c.Width)
 		f.Set("position/cpe/block_00/kernel", gomlxtest.Reversed(f.Get("blocks.0.cpe.weight").Data, c.Width, 1, 9), 3, 3,
@@ -591,7 +571,7 @@ func TestCPEEqualsTimm(t *testing.T) {
 		f.AllUsed("")
 		for _, grid := range f.Grids {
 			c, p := sized(c, grid[0], grid[1]), fmt.Sprintf("grid%dx%d.", grid[0], grid[1])
-			f.compare(p, func(s *model.Scope, in []*Node, add adds) *Node {
+			f.compare(p, func(s *model.Scope, in []*Node, add adds) {
 				trace := c.Trace(s.In("vit"), in[0], false)
 				add("block_0", within(f.Tolerance["abs"]), trace.Blocks[0].Output)
 				add("logits", within(f.Tolerance["abs"]), trace.Logits)
@@ -599,7 +579,6 @@ func TestCPEEqualsTimm(t *testing.T) {
 					f.variables(in[0].Graph(), "position/cpe/block_00/kernel", "position/cpe/block_00/bias")...)
 				add("grad.weight", relative(f.Tolerance["grad_rel"]), TransposeAllAxes(of[0], 2, 0, 1))
 				add("grad.bias", relative(f.Tolerance["grad_rel"]), of[1])
-				return nil
 			}, p+"images_nhwc")
 		}
 	})
@@ -609,12 +588,11 @@ func TestCPEEqualsTimm(t *testing.T) {
 func TestEveryStageAndGradientEqualsCROMA(t *testing.T) {
 	fixtures.Each(t, func(t *testing.T) {
 		f := load(t, "alibi2d")
-		m := f.Model
-		patch := f.Get("linear_input.weight") // [width, (channel, row, column)], as a convolution has it
-		patch.Shape = []int{m.Dim, len(patch.Data) / (m.Dim * m.Patch * m.Patch), m.Patch, m.Patch}
+		c := f.config("alibi2d", func(c *Config) { c.Pool, c.QKVBias = poolMean, "none" })
+		patch, p := f.Get("linear_input.weight"), c.PatchSize // [width, (channel, row, column)], as a convolution has it
+		patch.Shape = []int{c.Width, len(patch.Data) / (c.Width * p * p), p, p}
 		f.Tensors["conv.weight"], f.Tensors["conv.bias"] = patch, f.Get("linear_input.bias")
 		f.conv("patch", "conv")
-		c := m.config("alibi2d", func(c *Config) { c.Pool, c.QKVBias = poolMean, "none" })
 		f.blocks(c, "transformer.layers", "0.input_norm", "0.to_qkv.", "0.to_out", "1.input_norm", "1.net.0", "1.net.3")
 		f.Norm("norm", "transformer.norm_out")
 		f.AllUsed("")
@@ -629,7 +607,7 @@ func TestEveryStageAndGradientEqualsCROMA(t *testing.T) {
 			if _, trains := f.want[upstream]; !trains {
 				upstream = p + "output"
 			}
-			f.compare(p, func(s *model.Scope, in []*Node, add adds) *Node {
+			f.compare(p, func(s *model.Scope, in []*Node, add adds) {
 				trace, g := c.Trace(s.In("vit"), in[0], false), in[0].Graph()
 				add("?bias_out", near, acting[position.Biaser](c, s.Shared("vit")).Bias(g, 0))
 				add("?patch_embed", near, trace.Patches)
@@ -642,7 +620,7 @@ func TestEveryStageAndGradientEqualsCROMA(t *testing.T) {
 				of := gradients(trace.Encoded, in[1],
 					f.variables(g, attention+"query/weights", attention+"key/weights", attention+"value/weights"))
 				add("?grad_out.to_qkv", within(f.Tolerance["grad_abs"]), Transpose(Concatenate(of, 1), 0, 1)) // [out, in]
-				return trace.Logits
+				add("", nil, trace.Logits)
 			}, form, upstream)
 		}
 	})
@@ -655,19 +633,17 @@ func TestEveryStageAndGradientEqualsLookHere(t *testing.T) {
 		if f.Bias.Slope != 1 || f.Bias.Layers != [2]float64{1.5, 0.5} {
 			t.Skip("a form that is not in this library")
 		}
-		m := f.Model
-		f.Store.SetParam("/"+position.ParamLookHereViews, m.Views)
-		scaled := func(c *Config) { c.LayerScale = 1 }
-		f.timm(m.config("lookhere", scaled))
-		f.layerScale(m.config("lookhere", scaled), "blocks.%d.ls%d.gamma")
+		f.Store.SetParam("/"+position.ParamLookHereViews, f.sizes["head_directions"])
+		c := f.config("lookhere", func(c *Config) { c.LayerScale = 1 })
+		f.timm(c)
+		f.layerScale(c, "blocks.%d.ls%d.gamma")
 		f.Layer("fc1", "head.fc1")
 		f.Layer("fc2", "head.fc2")
 		f.AllUsed("")
 		near := within(f.Tolerance["model_abs"])
-		for p, size := range map[string]any{"model.": m.Image, "model_extrapolated.": m.Larger} {
-			m.Image = size
-			c := m.config("lookhere", scaled)
-			f.compare(p, func(s *model.Scope, in []*Node, add adds) *Node {
+		for p, size := range map[string]string{"model.": "img_size", "model_extrapolated.": "extrapolated_img_size"} {
+			c.ImageRows, c.ImageCols = f.sides(size)
+			f.compare(p, func(s *model.Scope, in []*Node, add adds) {
 				g, trace := in[0].Graph(), c.Trace(s.In("vit"), in[0], false)
 				dense := func(name string, x *Node) *Node {
 					of := f.variables(g, name+"/weights", name+"/biases")
@@ -692,7 +668,7 @@ func TestEveryStageAndGradientEqualsLookHere(t *testing.T) {
 					"blocks.0.attn.proj.weight": Transpose(of[5], 0, 1), "blocks.1.ls1.gamma": of[6]} {
 					add("?grad_out."+name, within(f.Tolerance["grad_abs"]), x)
 				}
-				return trace.Logits
+				add("", nil, trace.Logits)
 			}, p+"images_nhwc", "model.grad_in.logits")
 		}
 	})
