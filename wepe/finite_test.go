@@ -40,10 +40,7 @@ func withGradients(s *model.Scope, x *Node) []*Node {
 func TestEncodings_AreFinite(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 5))
 	between := func(lo, hi float64) float64 { return lo * math.Pow(hi/lo, r.Float64()) }
-	extremes := []struct {
-		rows, cols           int
-		omega3, spanU, spanV float64
-	}{
+	extremes := [][5]float64{ // rows, columns, ω3′ and spans
 		{1, 1, 0.02, 0.01, 1.2}, {1, 128, 50, 1.2, 0.01}, {128, 1, 0.02, 0.5, 1}, {128, 128, 50, 0.01, 0.01},
 		{3, 3, 0.02, 1.2, 1.2}, {6, 9, 50, 1.2, 1.2}, {1, 1, 1.3, 1, 1}, {128, 128, 0.02, 1.2, 1.2}, {4, 9, 8, 3, 3},
 		{6, 6, maxOmega3, 3, 1.2},
@@ -56,7 +53,7 @@ func TestEncodings_AreFinite(t *testing.T) {
 		omega3, spanU, spanV := between(0.02, 50), between(0.01, 1.2), between(0.01, 1.2)
 		if i < len(extremes) {
 			c := extremes[i]
-			rows, cols, omega3, spanU, spanV = c.rows, c.cols, c.omega3, c.spanU, c.spanV
+			rows, cols, omega3, spanU, spanV = int(c[0]), int(c[1]), c[2], c[3], c[4]
 		}
 		dtype, mode, alphaScale := []dtypes.DType{dtypes.Float32, dtypes.BFloat16}[i%2], paper, between(1e-4, 100)
 		if i/16%2 == 1 {

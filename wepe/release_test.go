@@ -35,15 +35,8 @@ type releaseMeta struct {
 	Cases           map[string]releaseCase
 }
 
-type releaseCase struct {
-	Rows          int     `json:"h"`
-	Cols          int     `json:"w"`
-	Omega3Raw     float64 `json:"alpha_learn"`
-	AlphaScaleRaw float64 `json:"log_alpha_scale"`
-	BetaPos       float64 `json:"pos_scale"`
-	Omega3        float64 `json:"omega3_prime"`
-	AlphaScale    float64 `json:"alpha_scale"`
-}
+// releaseCase are sizes and scalars by their names in the authors' module.
+type releaseCase map[string]float64
 
 func (m releaseMeta) sum() elliptic.Sum {
 	return elliptic.Sum{Cut: m.Cut, Kappa: m.PoleRadius * 1e8, CLarge: m.PoleValue, TermClip: m.TermClip,
@@ -71,11 +64,11 @@ func (c releaseCase) roundings(data map[string]fixtures.Tensor, name string, byF
 		second := 6*p*p - complex(g2/2, 0)
 		x := []float64{real(p), imag(p), real(prime), imag(prime)}
 		byZ := []float64{-imag(prime), real(prime), -imag(second), real(second)} // of its imaginary part
-		byLearn := imag(z) / c.Omega3 / (1 + math.Exp(-c.Omega3Raw))
+		byLearn := imag(z) / c["omega3_prime"] / (1 + math.Exp(-c["alpha_learn"]))
 		for k := range features {
 			f := math.Abs(f.Data[i*features+k])
-			moved := 4 * f * c.AlphaScale * cmplx.Abs(z) * cmplx.Abs([]complex128{prime, second}[k/2])
-			unit := 0x1p-24 * ((1-f*f)*(16+moved) + 2*f*f) * c.AlphaScale * math.Abs(byF[i*features+k])
+			moved := 4 * f * c["alpha_scale"] * cmplx.Abs(z) * cmplx.Abs([]complex128{prime, second}[k/2])
+			unit := 0x1p-24 * ((1-f*f)*(16+moved) + 2*f*f) * c["alpha_scale"] * math.Abs(byF[i*features+k])
 			learn += unit * math.Abs(byZ[k]*byLearn)
 			scale += unit * math.Abs(x[k])
 		}
@@ -111,12 +104,11 @@ func releaseStore(t *testing.T, meta releaseMeta, name string) (store *model.Sto
 	_, mlp := f.Tensors[params+"projection.5.weight"]
 	place(f, params, mlp)
 	place(g, name+".grad.", mlp)
-	for path, value := range map[string]float64{"omega3_raw": c.Omega3Raw, "alpha_scale_raw": c.AlphaScaleRaw,
-		"beta_pos": c.BetaPos} {
-		f.Set(path, []float64{value})
-	}
+	f.Set("omega3_raw", []float64{c["alpha_learn"]})
+	f.Set("alpha_scale_raw", []float64{c["log_alpha_scale"]})
+	f.Set("beta_pos", []float64{c["pos_scale"]})
 	return f.Store, func(s *model.Scope) *Config {
-		config := New(s, c.Rows, c.Cols, meta.Width).WithPrefix(1).
+		config := New(s, int(c["h"]), int(c["w"]), meta.Width).WithPrefix(1).
 			with(kv{ParamMode: release, byOmega1: meta.Omega1,
 				ParamDerivative: f.Get(params + "projection.0.weight").Shape[1] == 4},
 				ofSpan(meta.CoordinateScale, meta.CoordinateScale))
@@ -144,7 +136,7 @@ func testRelease(t *testing.T) {
 	for name, c := range meta.Cases {
 		t.Run(name, func(t *testing.T) {
 			store, config, wants := releaseStore(t, meta, name)
-			upstream := data[fmt.Sprintf("upstream.%dx%d", c.Rows, c.Cols)]
+			upstream := data[fmt.Sprintf("upstream.%gx%g", c["h"], c["w"])]
 			outputs := make(map[string]int)
 			var e *encoder
 			results := run(t, store, func(s *model.Scope, in []*Node) (nodes []*Node) {
@@ -159,7 +151,6 @@ func testRelease(t *testing.T) {
 					outputs[name] = len(nodes)
 					nodes = append(nodes, node)
 				}
-				pair := func(z ComplexNode) *Node { return Stack([]*Node{z.Re, z.Im}, -1) }
 				output("z", pair(at.z))
 				output("wp", pair(p))
 				output("wpp", pair(pPrime))
@@ -195,7 +186,7 @@ func testRelease(t *testing.T) {
 				data[name+".grad.log_alpha_scale"].Data, scale)
 			total := 0.0 // of the terms, which can cancel in their sum
 			for i, row := range got("encodings") {
-				total += math.Abs(row / c.BetaPos * upstream.Data[i])
+				total += math.Abs(row / c["pos_scale"] * upstream.Data[i])
 			}
 			gomlxtest.NearAbs(t, "d/d pos_scale", got("/wepe/beta_pos"), data[name+".grad.pos_scale"].Data, 16*0x1p-24*total)
 			equal(t, "variables, and three scalars", store.NumVariables(), wants.NumVariables()+3)
@@ -205,7 +196,7 @@ func testRelease(t *testing.T) {
 
 			scalars := gomlxtest.Must(e.Scalars())(t)
 			gomlxtest.Near(t, "scalars", []float64{scalars["omega3"], scalars["alpha_scale"], scalars["beta_pos"]},
-				[]float64{c.Omega3, c.AlphaScale, c.BetaPos}, 1e-6)
+				[]float64{c["omega3_prime"], c["alpha_scale"], c["pos_scale"]}, 1e-6)
 		})
 	}
 }
@@ -223,9 +214,7 @@ func nearNormwise(t *testing.T, name string, got, want []float64, tol float64) {
 // nearComplex compares complex values given as pairs: |got - want| <= tol·(|want| + floor), because ℘ has zeros.
 func nearComplex(t *testing.T, name string, got, want []float64, tol, floor float64) {
 	t.Helper()
-	if len(got) != len(want) {
-		t.Fatalf("%s: %d values, want %d", name, len(got), len(want))
-	}
+	equal(t, name+": values", len(got), len(want))
 	for i := 0; i < len(want); i += 2 {
 		g, w := complex(got[i], got[i+1]), complex(want[i], want[i+1])
 		if diff := cmplx.Abs(g - w); !(diff <= tol*(cmplx.Abs(w)+floor)) {
@@ -268,6 +257,8 @@ func testLatticeSum(t *testing.T) {
 	nearComplex(t, "probe.wpp", pPrime, data["probe.wpp"].Data, 1e-9, 1)
 }
 
+func pair(z ComplexNode) *Node { return Stack([]*Node{z.Re, z.Im}, -1) }
+
 // values64 runs f in float64 on the square lattice at points given as pairs and returns ℘ and ℘′ as pairs.
 func values64(t *testing.T, z []float64, omega1 float64,
 	f func(z ComplexNode, omega1, omega3p *Node) (p, pPrime ComplexNode)) (p, pPrime []float64) {
@@ -279,7 +270,7 @@ func values64(t *testing.T, z []float64, omega1 float64,
 	out := gomlxtest.Run(t, func(in []*Node) []*Node {
 		omega := Scalar(in[0].Graph(), dtypes.Float64, omega1)
 		p, pPrime := f(ComplexNode{Re: in[0], Im: in[1]}, omega, omega)
-		return []*Node{Stack([]*Node{p.Re, p.Im}, -1), Stack([]*Node{pPrime.Re, pPrime.Im}, -1)}
+		return []*Node{pair(p), pair(pPrime)}
 	}, x, y)
 	return out[0], out[1]
 }

@@ -206,9 +206,7 @@ func TestConfig_RefusesWhatDoesNotFitTogether(t *testing.T) {
 		config := New(store.RootScope(), c.grid.rows, c.grid.cols, c.grid.width).WithPrefix(c.grid.prefix).with(c.params)
 		refused(t, name, exceptions.TryCatch[error](func() { c.build(config, v) }), c.param)
 	}
-	if New(model.NewStore().RootScope(), 1, 1, 1).encoder() == nil {
-		t.Error("no encoder of the smallest sizes")
-	}
+	New(model.NewStore().RootScope(), 1, 1, 1).encoder() // of the smallest sizes
 }
 
 // Each form has its own variables, so that a model of one does not open as the other. A form sets defaults, which the
@@ -232,23 +230,19 @@ func TestConfig_Forms(t *testing.T) {
 	store := model.NewStore()
 	store.SetParams(kv{ParamAlphaV: 0.25})
 	for i, c := range []struct {
-		config     *Config
-		alphaScale float64 // 0.15 and 1 are of the paper and of docs/sphere.md
-		spans      [2]float64
-		harmonics  int
+		config *Config
+		want   [4]float64 // α_scale, of which 0.15 and 1 are of the paper and of docs/sphere.md, spans and harmonics
 	}{
-		{New(nil, 3, 5, 8), 0.15, [2]float64{0.4, 0.4}, 1}, {New(nil, 3, 5, 8).WithTable(), 0.15, [2]float64{0.4, 0.4}, 1},
-		{New(nil, 3, 5, 8).OnSphere(), 1, [2]float64{1, 1}, 1}, {New(nil, 3, 5, 8).OnHalfCell(), 1, [2]float64{0.5, 0.5}, 2},
-		{New(nil, 3, 5, 8).with(kv{ParamAlphaScale: 0.15}).OnSphere(), 0.15, [2]float64{1, 1}, 1},
-		{New(store.RootScope(), 3, 5, 8).OnHalfCell().FromScope(), 1, [2]float64{0.5, 0.25}, 2},
-		{New(store.RootScope(), 3, 5, 8).FromScope().OnHalfCell(), 1, [2]float64{0.5, 0.25}, 2},
-		{New(store.RootScope(), 3, 5, 8).FromScope().OnSphere(), 1, [2]float64{1, 0.25}, 1},
+		{New(nil, 3, 5, 8), [4]float64{0.15, 0.4, 0.4, 1}}, {New(nil, 3, 5, 8).WithTable(), [4]float64{0.15, 0.4, 0.4, 1}},
+		{New(nil, 3, 5, 8).OnSphere(), [4]float64{1, 1, 1, 1}}, {New(nil, 3, 5, 8).OnHalfCell(), [4]float64{1, 0.5, 0.5, 2}},
+		{New(nil, 3, 5, 8).with(kv{ParamAlphaScale: 0.15}).OnSphere(), [4]float64{0.15, 1, 1, 1}},
+		{New(store.RootScope(), 3, 5, 8).OnHalfCell().FromScope(), [4]float64{1, 0.5, 0.25, 2}},
+		{New(store.RootScope(), 3, 5, 8).FromScope().OnHalfCell(), [4]float64{1, 0.5, 0.25, 2}},
+		{New(store.RootScope(), 3, 5, 8).FromScope().OnSphere(), [4]float64{1, 1, 0.25, 1}},
 	} {
 		got := c.config.resolve()
-		if spans := [2]float64{got.alphaU, got.alphaV}; got.alphaScale != c.alphaScale || spans != c.spans ||
-			got.harmonics != c.harmonics {
-			t.Errorf("case %d: α_scale %g, spans %v, %d harmonics, want %+v", i, got.alphaScale, spans, got.harmonics, c)
-		}
+		of := [4]float64{got.alphaScale, got.alphaU, got.alphaV, float64(got.harmonics)}
+		equal(t, fmt.Sprint("case ", i), of, c.want)
 	}
 }
 
@@ -320,10 +314,9 @@ func TestScalars_AreTheSettings(t *testing.T) {
 			store.SetParams(c.params)
 			config := New(store.RootScope(), rows, cols, hybridWidth).FromScope()
 			got := gomlxtest.Must(c.build(config, v).Scalars())(t)
+			equal(t, "scalars", len(got), len(c.want))
 			for name, want := range c.want {
-				if !(math.Abs(got[name]-want) <= 1e-6*want) || len(got) != len(c.want) {
-					t.Errorf("scalars %v, want %v", got, c.want)
-				}
+				near(t, name, got[name], want, 1e-6*want)
 			}
 			var frozen []string
 			for v := range store.IterVariables() {

@@ -12,7 +12,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
-
+	"github.com/gomlx/gomlx/support/xslices"
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/wepe-go/wepe/internal/fixtures"
@@ -252,20 +252,7 @@ type finetuneMeta struct {
 		Grid int     `json:"grid"`
 		Gate float64 `json:"pos_encoding_weight"`
 	}
-	Cases map[string]finetuneCase
-}
-
-type finetuneCase struct {
-	Rows       int       `json:"h"`
-	Cols       int       `json:"w"`
-	Omega3Raw  float64   `json:"alpha_learn"`
-	BetaRaw    float64   `json:"beta_learn"`
-	GammaRaw   float64   `json:"gamma_learn"`
-	Scale      float64   `json:"scale_factor"`
-	Modulation []float64 `json:"freq_modulation"`
-	Omega3     float64   `json:"omega3_prime"`
-	Beta       float64
-	Gamma      float64
+	Cases map[string]map[string]any
 }
 
 // surrogate is the release's six-channel form with the numbers of the fixture.
@@ -300,18 +287,15 @@ func finetuneStores(t *testing.T, meta finetuneMeta, name string) (store, gradie
 	c := meta.Cases[name]
 	f, g := gomlxtest.LoadTorch(t, finetuneSet, "tensors.safetensors", "/surrogate/"),
 		gomlxtest.LoadTorch(t, finetuneSet, "tensors.safetensors", "/surrogate/")
-	for path, value := range map[string]float64{"omega3_raw": c.Omega3Raw, "beta_raw": c.BetaRaw, "gamma_raw": c.GammaRaw,
-		"scale": c.Scale} {
-		f.Set(path, []float64{value})
-	}
-	f.Set("modulation", meta.modulation(c.Modulation), len(c.Modulation))
-	placeSurrogate(f, "param.")
-	for path, of := range map[string]string{
-		"omega3_raw": "alpha_learn", "beta_raw": "beta_learn", "gamma_raw": "gamma_learn", "scale": "scale_factor",
-		"modulation": "freq_modulation",
-	} {
+	for path, of := range map[string]string{"omega3_raw": "alpha_learn", "beta_raw": "beta_learn",
+		"gamma_raw": "gamma_learn", "scale": "scale_factor"} {
+		f.Set(path, []float64{c[of].(float64)})
 		g.Vector(path, name+".grad."+of)
 	}
+	modulation := xslices.Map(c["freq_modulation"].([]any), func(x any) float64 { return x.(float64) })
+	f.Set("modulation", meta.modulation(modulation), len(modulation))
+	g.Vector("modulation", name+".grad.freq_modulation")
+	placeSurrogate(f, "param.")
 	placeSurrogate(g, name+".grad.")
 	return f.Store, g.Store
 }
@@ -333,13 +317,14 @@ func testSurrogate(t *testing.T) {
 	fixtures.JSON(t, finetuneSet, "meta.json", &meta)
 	data := fixtures.Tensors(t, finetuneSet, "tensors.safetensors")
 	for name, c := range meta.Cases {
-		upstream := data[fmt.Sprintf("upstream.%dx%d", c.Rows, c.Cols)]
+		number := func(of string) float64 { return c[of].(float64) }
+		rows, cols := int(number("h")), int(number("w"))
+		upstream := data[fmt.Sprintf("upstream.%dx%d", rows, cols)]
 		store, wants := finetuneStores(t, meta, name)
 		var paths []string
 		got := run(t, store, func(scope *model.Scope, in []*Node) []*Node {
 			g := in[0].Graph()
-			e := surrogateOf(scope, c.Rows, c.Cols, meta.Width, meta.surrogate())
-			pair := func(z ComplexNode) *Node { return Stack([]*Node{z.Re, z.Im}, -1) }
+			e := surrogateOf(scope, rows, cols, meta.Width, meta.surrogate())
 			f := e.field(g)
 			z := f.coordinates(e.centres())
 			p, pPrime := f.values(z)
@@ -347,11 +332,11 @@ func testSurrogate(t *testing.T) {
 			var byVariable []*Node
 			paths, byVariable = gradients(scope, ReduceAllSum(Mul(encodings, in[0])))
 			return append([]*Node{pair(z), pair(p), pair(pPrime), e.Features(g), encodings}, byVariable...)
-		}, tensors.FromFlatDataAndDimensions(fixtures.Tensor{Data: rowMajor(upstream.Data, c.Rows, c.Cols)}.Float32(),
-			c.Rows*c.Cols, meta.Width))
+		}, tensors.FromFlatDataAndDimensions(fixtures.Tensor{Data: rowMajor(upstream.Data, rows, cols)}.Float32(),
+			rows*cols, meta.Width))
 		for i, of := range []string{"z", "p", "pp", "features", "encodings"} {
 			tol := []float64{5e-6, 5e-6, 5e-6, 5e-6, 2e-5}[i]
-			gomlxtest.Near(t, name+" "+of, got[i], rowMajor(data[name+"."+of].Data, c.Rows, c.Cols), tol)
+			gomlxtest.Near(t, name+" "+of, got[i], rowMajor(data[name+"."+of].Data, rows, cols), tol)
 		}
 		for v := range wants.IterVariables() {
 			gradient := got[5+slices.Index(paths, v.Path())]
@@ -361,11 +346,11 @@ func testSurrogate(t *testing.T) {
 			gomlxtest.Near(t, name+" d/d "+v.Path(), gradient, gomlxtest.Values(t, v.MustValue()), 1e-4)
 		}
 
-		e := surrogateOf(store.RootScope(), c.Rows, c.Cols, meta.Width, meta.surrogate())
+		e := surrogateOf(store.RootScope(), rows, cols, meta.Width, meta.surrogate())
 		scalars := gomlxtest.Must(e.Scalars())(t)
 		gomlxtest.Near(t, name+" scalars",
 			[]float64{scalars["omega3"], scalars["beta"], scalars["gamma"], scalars["scale"], scalars["strength"]},
-			[]float64{c.Omega3, c.Beta, c.Gamma, c.Scale, 1}, 1e-6)
+			[]float64{number("omega3_prime"), number("beta"), number("gamma"), number("scale_factor"), 1}, 1e-6)
 	}
 }
 
@@ -413,7 +398,8 @@ func testReleasedMix(t *testing.T) {
 		found = true
 		gomlxtest.Near(t, name+" mix", got[0], want, 1e-5)
 		scalars := gomlxtest.Must(h.Scalars())(t)
-		near(t, "lambda", scalars["lambda"], 1/(1+math.Exp(-meta.Mix.Gate)), 5e-7)
+		lambda := 1 / (1 + math.Exp(-meta.Mix.Gate))
+		near(t, "lambda", scalars["lambda"], lambda, 1e-6*lambda)
 	}
 	if !found {
 		t.Error("no case of the fixture has the scalars that mix.wepe was made with")

@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	. "github.com/gomlx/gomlx/core/graph"
-
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/ml/model/checkpoint"
@@ -223,11 +222,6 @@ func testReleasedQueries(t *testing.T) {
 	}
 }
 
-func setValue(t *testing.T, store *model.Store, path string, value *tensors.Tensor) {
-	t.Helper()
-	gomlxtest.NoError(t, store.GetVariable(path).SetValue(value))
-}
-
 // In mode release the table is of the square lattice, over z stretched by ω3′; exact values are ℘'s.
 func TestTable_InModeRelease(t *testing.T) {
 	var e *encoder
@@ -257,7 +251,7 @@ func TestTable_OfOtherParametersIsConfigError(t *testing.T) {
 		gomlxtest.Must(built(store, byTable))(t)
 		gomlxtest.Must(built(store, byTable))(t) // the same
 		if c.value != nil {
-			setValue(t, store, c.path, c.value)
+			gomlxtest.NoError(t, store.GetVariable(c.path).SetValue(c.value))
 		}
 		refused(t, "another "+what, errorOf(built(store, byTable, c.settings)), "")
 	}
@@ -283,7 +277,8 @@ func TestTable_ThatWouldErrIsConfigError(t *testing.T) {
 func TestEncoder_WarnsOfTableError(t *testing.T) {
 	store, flatter := model.NewStore(), kv{ParamOmega3: 1.085}
 	equal(t, "a table as it was built", gomlxtest.Must(built(store, byTable, flatter))(t).Warning(), "")
-	setValue(t, store, "/wepe/alpha_scale_raw", tensors.FromScalar(float32(softplusInverse(4*defaultAlphaScale))))
+	louder := tensors.FromScalar(float32(softplusInverse(4 * defaultAlphaScale)))
+	gomlxtest.NoError(t, store.GetVariable("/wepe/alpha_scale_raw").SetValue(louder))
 	if gomlxtest.Must(built(store, byTable, flatter))(t).Warning() == "" {
 		t.Error("no warning for an α_scale four times as large")
 	}

@@ -38,7 +38,8 @@ func (p referencePoint) value(name string) complex128 {
 func derivativesOf(in []*Node) []*Node {
 	x, y, omega1, omega3p := in[0], in[1], in[2], in[3]
 	p, pPrime := P(ComplexNode{x, y}, Rectangle(omega1, omega3p))
-	reduced := StopGradient(nearest(y, omega3p)) // as Encoder does: the tie is that of the reduced point, (3.10)
+	period := MulScalar(omega3p, 2) // reduced as Encoder does: the tie is that of the reduced point, (3.10)
+	reduced := StopGradient(Sub(y, Mul(Floor(AddScalar(Div(y, period), 0.5)), period)))
 	tied := Mul(StopGradient(Div(reduced, omega3p)), omega3p)
 	tied = Add(StopGradient(Sub(reduced, tied)), tied) // equal to reduced, to the last bit
 	tiedP, tiedPPrime := P(ComplexNode{x, tied}, Rectangle(omega1, omega3p))
@@ -124,12 +125,6 @@ func evaluate(t *testing.T, exec *Exec, dtype dtypes.DType, inputs []float64) []
 		args[i] = v
 	}
 	return slices.Concat(call(t, exec, dtype, args...)...)
-}
-
-// nearest reduces x by multiples of the period 2·half.
-func nearest(x, half *Node) *Node {
-	period := MulScalar(half, 2)
-	return Sub(x, Mul(Floor(AddScalar(Div(x, period), 0.5)), period))
 }
 
 // epsilons are the relative errors of one rounding.

@@ -3,6 +3,7 @@
 package elliptic
 
 import (
+	"fmt"
 	"math"
 	"math/cmplx"
 	"math/rand/v2"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
-
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/wepe-go/wepe/internal/fixtures"
@@ -135,18 +135,17 @@ func TestFunctions_AreFiniteAtPoles(t *testing.T) {
 		exec := gomlxtest.Must(NewExec(gomlxtest.Backend(), f.withSlopes(compress)))(t)
 		check := func(omega1, re, im, alphaScale float32) {
 			values := call(t, exec, dtypes.Float32, x, y, omega1, re, im, alphaScale)
-			for i := range values {
-				if !finite(values[i]) {
-					t.Errorf("%s: ω1 = %g, ω3 = %g+%gi, α_scale %g: output %d is not finite", f.name, omega1, re, im,
-						alphaScale, i)
+			what := fmt.Sprintf("%s: ω1 = %g, ω3 = %g+%gi, α_scale %g", f.name, omega1, re, im, alphaScale)
+			for i, output := range values {
+				if slices.ContainsFunc(output, func(v float64) bool { return math.IsNaN(v - v) }) {
+					t.Errorf("%s: output %d is not finite", what, i)
 				}
 			}
 			for half := 0; f.sphere && half < 6; half += 3 {
 				for k := range x {
 					norm := math.Hypot(math.Hypot(values[half][k], values[half+1][k]), values[half+2][k])
 					if !(math.Abs(norm-1) < 5e-6) {
-						t.Errorf("%s: ω1 = %g, ω3 = %g+%gi, α_scale %g: |S| = %g at (%g, %g)", f.name, omega1, re, im, alphaScale,
-							norm, x[k], y[k])
+						t.Errorf("%s: |S| = %g at (%g, %g)", what, norm, x[k], y[k])
 					}
 				}
 			}
@@ -184,10 +183,6 @@ func TestFunctions_HaveNoDotProduct(t *testing.T) {
 		}
 		g.Finalize()
 	}
-}
-
-func finite(values []float64) bool {
-	return !slices.ContainsFunc(values, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
 }
 
 // lattices are ω1, Re ω3, Im ω3: most have lines of symmetry on which rounding decides between the two sides of a line:
@@ -231,12 +226,6 @@ func patchesUpTo(n int, lattice [3]float64) (z []complex128) {
 	return z
 }
 
-// withWeights returns the parts of f at many points and the gradients of the weighted sum of each; the weights are the
-// last input.
-func (f function) withWeights(in []*Node) []*Node {
-	return f.withSlopes(func(part *Node) *Node { return Mul(part, in[6]) })(in[:6])
-}
-
 // anywhere are points up to two cells away from 0, where z itself has lost two digits.
 func anywhere(n int, lattice [3]float64) (z []complex128) {
 	random := rand.New(rand.NewPCG(5, 7))
@@ -253,7 +242,9 @@ func TestFunctions_EqualTheHosts(t *testing.T) {
 	for _, f := range functions {
 		for _, dtype := range floatTypes(t) {
 			t.Run(f.name+" "+dtype.String(), func(t *testing.T) {
-				exec := gomlxtest.Must(NewExec(gomlxtest.Backend(), f.withWeights))(t)
+				exec := gomlxtest.Must(NewExec(gomlxtest.Backend(), func(in []*Node) []*Node { // weights are the last input
+					return f.withSlopes(func(part *Node) *Node { return Mul(part, in[6]) })(in[:6])
+				}))(t)
 				defer exec.Finalize()
 				for i, lattice := range lattices {
 					if !f.rectangular || lattice[1] == 0 {
@@ -293,11 +284,8 @@ func (f function) check(t *testing.T, exec *Exec, dtype dtypes.DType, lattice [3
 			continue // a pole
 		}
 		points = append(points, []float64{real(z), imag(z), lattice[0], lattice[1], lattice[2], alphaScale})
-		weight := 0.0
-		if i < len(lines) && (f.sphere || distance > 0.1) {
-			weight = 1
-		}
-		weights = append(weights, weight)
+		weighted := i < len(lines) && (f.sphere || distance > 0.1)
+		weights = append(weights, map[bool]float64{true: 1}[weighted])
 	}
 	x, y := make([]float64, len(points)), make([]float64, len(points))
 	for i, point := range points { // which differ in z alone
@@ -368,10 +356,7 @@ func (f function) check(t *testing.T, exec *Exec, dtype dtypes.DType, lattice [3
 // hostSlopes are the derivatives of each part by each input, central differences of fourth order of the host.
 func (f function) hostSlopes(t *testing.T, point []float64) [][6]float64 {
 	slopes := make([][6]float64, len(f.host(t, point)))
-	step := 1e-3
-	if f.sphere { // it changes faster in long cells, but never is large
-		step = 6e-6
-	}
+	step := map[bool]float64{false: 1e-3, true: 6e-6}[f.sphere] // it changes faster in long cells, but never is large
 	for input := range 6 {
 		if input == 3 && f.rectangular {
 			continue
@@ -475,10 +460,8 @@ func TestSphere_LongCellsErrByRoundings(t *testing.T) {
 				}
 				for part := range want {
 					worst = max(worst, math.Abs(got[part]-want[part])/allowed[part])
-					if !(math.Abs(got[part]-want[part]) <= allowed[part]) {
-						t.Errorf("%s, %s, %v: part %d is %g, want %g ± %g", f.name, dtype, in, part, got[part], want[part],
-							allowed[part])
-					}
+					what := fmt.Sprintf("%s, %s, %v: part %d", f.name, dtype, in, part)
+					gomlxtest.NearAbs(t, what, got[part:part+1], want[part:part+1], allowed[part])
 				}
 			}
 			t.Logf("%s, %s: at most %.2g of what is allowed", f.name, dtype, worst)
