@@ -3,9 +3,6 @@
 package main
 
 import (
-	"encoding/json"
-	"os"
-	"strings"
 	"testing"
 
 	"github.com/gomlx/compute/dtypes"
@@ -13,8 +10,6 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
-	"github.com/wepe-go/wepe/analysis"
-	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/vit/position"
 	"github.com/wepe-go/wepe/vit/vittest"
 )
@@ -46,8 +41,7 @@ func (u uphill) PreEncode(x, positionIndices *Node, _ int) *Node {
 // The vectors of uphill are multiples of one vector: every pair has cosine 1, and one axis explains all.
 func TestRegister_AnEncodingOfAnotherModule(t *testing.T) {
 	position.Register(position.Spec{Name: "uphill", Doc: "a vector times the number of the position",
-		Kind:      position.Additive,
-		Variables: []string{"uphill/"},
+		Kind: position.Additive, Variables: []string{"uphill/"},
 		New: func(scope *model.Scope, c position.Config) position.Encoder {
 			return uphill{c, scope.In("uphill").VariableWithValue("vector", tensors.FromScalarAndDimensions(float32(0.1), 1,
 				c.Width))}
@@ -61,10 +55,7 @@ func TestRegister_AnEncodingOfAnotherModule(t *testing.T) {
 	const run = "runs/uphill-16x24-seed0"
 	succeeds(t, "eval --size 24x32 --data", dir, run)
 	succeeds(t, "export "+run+" hf --to hf") // compares the logits
-	succeeds(t, "analyze --analyses similarity,shuffle --out analysis --data", dir, run)
-	for line := range strings.Lines(string(gomlxtest.Must(os.ReadFile("analysis/rows.jsonl"))(t))) {
-		var row analysis.Row
-		gomlxtest.NoError(t, json.Unmarshal([]byte(line), &row))
+	for _, row := range analyzed(t, "m="+run+" --analyses similarity,shuffle --data "+dir)["m"] {
 		if row.Note != "" || row.At == "first 1" && (row.Value < 1-1e-6 || row.Value > 1+1e-6) {
 			t.Errorf("%+v, want all of the variance on the first axis", row)
 		}
