@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
@@ -131,9 +132,8 @@ func TestSplit_AllOfOneImagePerClass(t *testing.T) {
 
 func TestDownloadCIFAR100_PutsTheArchiveWhereTheReaderLooks(t *testing.T) {
 	content := bytes.Repeat([]byte("archive"), 10_007)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Length", "70049")
-		_, _ = w.Write(content)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
 	}))
 	defer server.Close()
 	official, sum := cifar100, sha256.Sum256(content)
