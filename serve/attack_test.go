@@ -19,7 +19,6 @@ import (
 	"net/url"
 	"os"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -51,9 +50,7 @@ func TestShare_LeavesForOthersWhatOneTakes(t *testing.T) {
 	}
 	for remote, want := range map[string]string{"192.0.2.1:80": "192.0.2.1/32", "[::ffff:192.0.2.1]:80": "192.0.2.1/32",
 		"[2001:db8::1:2]:80": "2001:db8::/64", "[fe80::1%eth0]:1": "fe80::/64", "@": "invalid Prefix"} {
-		if got := sender(remote).String(); got != want {
-			t.Errorf("%s: %s, want %s", remote, got, want)
-		}
+		equal(t, remote, sender(remote).String(), want)
 	}
 }
 
@@ -78,17 +75,12 @@ func TestTurns_SmallImagesPassLargeOnes(t *testing.T) {
 	}
 	until(waiting(1))
 	for range 3 {
-		end := gomlxtest.Must(turns.wait(ctx, 30))(t)
-		end()
+		gomlxtest.Must(turns.wait(ctx, 30))(t)()
 	}
 	leave()
-	if err := <-second; !errors.Is(err, context.Canceled) {
-		t.Errorf("the client of the second large image has left: %v", err)
-	}
+	equal(t, "the wait of the second large image has ended", errors.Is(<-second, context.Canceled), true)
 	first()
-	if turns.all != 2 || turns.large != 1 || len(turns.waiting) != 0 {
-		t.Errorf("free are %d and %d large, %d wait", turns.all, turns.large, len(turns.waiting))
-	}
+	equal(t, "free, free of large ones, waiting", [3]int{turns.all, turns.large, len(turns.waiting)}, [3]int{2, 1, 0})
 	var order []int
 	turns.all = 0
 	var ended sync.WaitGroup
@@ -106,19 +98,14 @@ func TestTurns_SmallImagesPassLargeOnes(t *testing.T) {
 	turns.all = 1
 	turns.grant()
 	turns.mu.Unlock()
-	if ended.Wait(); !slices.Equal(order, []int{1, 2, 0}) {
-		t.Errorf("in the order %v, want the smallest first", order)
-	}
+	ended.Wait()
+	equal(t, "in order of their size", order, []int{1, 2, 0})
 }
 
-// dial connects from a loopback address.
-func dial(t testing.TB, url, from string) net.Conn {
+// dial connects until the test ends.
+func dial(t testing.TB, url string) net.Conn {
 	t.Helper()
-	d := net.Dialer{}
-	if from != "" && runtime.GOOS == "linux" { // which has all of 127.0.0.0/8
-		d.LocalAddr = &net.TCPAddr{IP: net.ParseIP(from)}
-	}
-	c := gomlxtest.Must(d.Dial("tcp", strings.TrimPrefix(url, "http://")))(t)
+	c := gomlxtest.Must(net.Dial("tcp", strings.TrimPrefix(url, "http://")))(t)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -128,7 +115,7 @@ func TestServe_BodiesThatDoNotArriveTakeNoMemory(t *testing.T) {
 	s, url, _ := start(t, &fake{}, Options{Timeout: 2 * time.Second})
 	var silent []net.Conn
 	for i := range 40 {
-		c := dial(t, url, "")
+		c := dial(t, url)
 		length := fmt.Sprintf("Content-Length: %d", s.options.Bytes)
 		if i%2 == 1 {
 			length = "Transfer-Encoding: chunked"
@@ -171,7 +158,7 @@ func TestServe_DecodingEndsWhenTheClientLeavesAndDelaysNoSmallImage(t *testing.T
 	hostile := datatest.ProgressiveJPEG(4987, 4999, 4, nil)
 	_, large := decoders()
 	for range 3 * large {
-		c := dial(t, url, "")
+		c := dial(t, url)
 		fmt.Fprintf(c, "POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", len(hostile))
 		_, _ = c.Write(hostile)
 		time.AfterFunc(20*time.Millisecond, func() { c.Close() })
@@ -193,34 +180,27 @@ func TestServe_ConnectionsAreBoundedForEachAddress(t *testing.T) {
 	<-s.Ready()
 	url := "http://" + listener.Addr().String()
 	accepted := func() (net.Conn, bool) {
-		c := dial(t, url, "")
+		c := dial(t, url)
 		_ = c.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
 		_, err := c.Read(make([]byte, 1))
 		return c, errors.Is(err, os.ErrDeadlineExceeded)
 	}
-	var last net.Conn
-	for i, want := range []bool{true, true, true, false, false} {
-		c, ok := accepted()
-		if ok != want {
-			t.Errorf("connection %d is accepted: %v", i, ok)
-		}
-		if ok {
-			last = c
-		}
+	first, _ := accepted()
+	for i, want := range []bool{true, true, false, false} {
+		_, ok := accepted()
+		equal(t, fmt.Sprintf("connection %d is accepted", i+2), ok, want)
 	}
-	_ = last.Close()
+	_ = first.Close()
 	until(func() bool { _, ok := accepted(); return ok }) // another takes its place
 	if runtime.GOOS == "linux" {
-		c := dial(t, url, "127.0.0.7")
+		other := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 7)}} // Linux has all of 127.0.0.0/8
+		c := gomlxtest.Must(other.Dial("tcp", listener.Addr().String()))(t)
+		defer c.Close()
 		fmt.Fprint(c, "GET /healthz HTTP/1.0\r\n\r\n")
-		if answer := gomlxtest.Must(io.ReadAll(c))(t); !bytes.HasPrefix(answer, []byte("HTTP/1.0 200")) {
-			t.Errorf("another address: %q", answer)
-		}
+		equal(t, "another address", string(gomlxtest.Must(io.ReadAll(c))(t)[:12]), "HTTP/1.0 200")
 	}
 	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	gomlxtest.NoError(t, <-ended)
 }
 
 // The host and the headers are those of browsers: Sec-Fetch-Site, and in older ones Origin.
@@ -245,9 +225,8 @@ func TestServe_WithoutATokenOnlyOwnPagesAreAnswered(t *testing.T) {
 				r.Header.Set(c.header, c.value)
 			}
 			w := httptest.NewRecorder()
-			if s.ServeHTTP(w, r); w.Code != want {
-				t.Errorf("%s with %s %q: status %d, want %d", c.host, c.header, c.value, w.Code, want)
-			}
+			s.ServeHTTP(w, r)
+			equal(t, fmt.Sprintf("%+v: status", c), w.Code, want)
 		}
 	}
 }
@@ -255,59 +234,48 @@ func TestServe_WithoutATokenOnlyOwnPagesAreAnswered(t *testing.T) {
 // One string in everything that a client names: path, query, headers, names of files, fields of JSON.
 func TestServe_HostileStringsAreEscapedInAnswersAndLogs(t *testing.T) {
 	const hostile = "\x1b[2J\u009b31m\u202egpj\r\nlevel=ERROR forged"
+	escaped := url.QueryEscape(hostile)
 	var log bytes.Buffer
 	model := &fake{}
-	s, url, _ := start(t, model, Options{Log: slog.New(slog.NewTextHandler(&log,
+	s, server, _ := start(t, model, Options{Log: slog.New(slog.NewTextHandler(&log,
 		&slog.HandlerOptions{Level: slog.LevelDebug})),
 		Neighbours: func(_, _ []float32, _ int) []Neighbour { return []Neighbour{{Name: hostile, Label: hostile}} }})
 	s.card.Name, s.card.Labels = hostile, []string{hostile, hostile, hostile}
 	var body bytes.Buffer
 	form := multipart.NewWriter(&body)
-	for _, content := range [][]byte{pixels(3, 5, red), pixels(13, 5, red), []byte("no image")} {
-		h := textproto.MIMEHeader{}
-		h.Set("Content-Disposition",
-			"form-data; name=x; filename*=UTF-8''"+percent(hostile+strings.Repeat("n", 1000)))
-		part := gomlxtest.Must(form.CreatePart(h))(t)
+	for _, content := range [][]byte{dot, pixels(13, 5, red), []byte("no image")} {
+		part := gomlxtest.Must(form.CreatePart(textproto.MIMEHeader{"Content-Disposition": {
+			"form-data; name=x; filename*=UTF-8''" + escaped + strings.Repeat("n", 1000)}}))(t)
 		_, _ = part.Write(content)
 	}
 	_ = form.Close()
 	asJSON, _ := json.Marshal(map[string]any{"input": hostile, "model": hostile, "encoding_format": hostile})
 	for _, path := range []string{"/v1/predict", "/v1/embeddings", "/v1/attention", "/v1/model", "/metrics", "/healthz",
-		"/readyz", "/openapi.json", "/", "/" + percent(hostile), "/v1/predict?" + percent(hostile),
-		"/v1/predict?top=" + percent(hostile), "/v1/embeddings?pool=" + percent(hostile)} {
-		for _, kind := range []string{form.FormDataContentType(), "application/json", "image/png", "x;" + percent(hostile)} {
-			content := map[string][]byte{form.FormDataContentType(): body.Bytes(), "application/json": asJSON,
-				"image/png": pixels(3, 5, red)}[kind]
+		"/readyz", "/openapi.json", "/", "/" + escaped, "/v1/predict?" + escaped, "/v1/predict?top=" + escaped,
+		"/v1/embeddings?pool=" + escaped} {
+		for kind, content := range map[string][]byte{form.FormDataContentType(): body.Bytes(), "application/json": asJSON,
+			"image/png": dot, "x;" + escaped: nil} {
 			for _, method := range []string{"GET", "POST"} {
-				response, raw := ask(t, method, url+path, bytes.NewReader(content), "Content-Type", kind)
+				response, raw := ask(t, method, server+path, bytes.NewReader(content), "Content-Type", kind)
 				answer := string(raw)
 				page := response.StatusCode == 200 && (path == "/" || path == "/openapi.json" || path == "/metrics") // our own
-				if !page && (!printed(strings.TrimSuffix(answer, "\n")) || len(answer) > 20_000) {
+				if !page && !printed(answer) {
 					t.Errorf("%s %s: %d bytes, %.200q", method, path, len(answer), answer)
 				}
 			}
 		}
 	}
 	for line := range strings.Lines(log.String()) {
-		if !printed(strings.TrimSuffix(line, "\n")) || len(line) > 20_000 || !strings.HasPrefix(line, "time=") {
+		if !printed(line) || !strings.HasPrefix(line, "time=") {
 			t.Errorf("the log has a line of %d bytes, %.200q", len(line), line)
 		}
 	}
 }
 
-func percent(s string) string {
-	var b strings.Builder
-	for _, c := range []byte(s) {
-		fmt.Fprintf(&b, "%%%02x", c)
-	}
-	return b.String()
-}
-
-func printed(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool {
-		return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control,
-			r)
-	})
+// printed reports whether a line obeys no terminal, and is not long.
+func printed(line string) bool {
+	controls := func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
+	return !strings.ContainsFunc(strings.TrimSuffix(line, "\n"), controls) && len(line) <= 20_000
 }
 
 // FuzzLocal: a host is local only if it is called so or has a loopback address, in any notation of both.

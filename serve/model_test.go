@@ -13,7 +13,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -79,19 +78,14 @@ func demo(t *testing.T, b compute.Backend) *finetune.Model {
 
 // The expected probabilities are from Model.Predict, the path of wepe predict, for images alone, in one request and at
 // the same time.
-func TestHandler_AnswersAsPredictDoes(t *testing.T) {
+func TestServe_AnswersAsPredictDoes(t *testing.T) {
 	m := demo(t, gomlxtest.Backend())
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	s := gomlxtest.Must(Handler(ctx, m, Options{Batch: 4, BatchTimeout: 100 * time.Millisecond}))(t)
-	server := httptest.NewServer(s)
-	defer server.Close()
-	<-s.Ready()
+	s, server, _ := start(t, gomlxtest.Must(newServed(m))(t), Options{Batch: 4, BatchTimeout: 100 * time.Millisecond})
 	want := gomlxtest.Must(m.Preprocessing())(t)
 	equal(t, "preprocessing", s.card.Preprocessing, want)
 	for query, want := range map[string]bool{"": false, "?similarity=false": false, "?similarity=true": true} {
 		var card map[string]any
-		_, raw := ask(t, "GET", server.URL+"/v1/model"+query, nil)
+		_, raw := ask(t, "GET", server+"/v1/model"+query, nil)
 		gomlxtest.NoError(t, json.Unmarshal(raw, &card))
 		_, got := card["similarity"]
 		equal(t, "/v1/model"+query+" has the similarity of positions", got, want)
@@ -120,7 +114,7 @@ func TestHandler_AnswersAsPredictDoes(t *testing.T) {
 		}
 	}
 	alone := func(i int) {
-		check(i, images(t, answered(t, server.URL+"/v1/predict", "image/png", raw[i], 200))[0])
+		check(i, images(t, answered(t, server+"/v1/predict", "image/png", raw[i], 200))[0])
 	}
 	var all sync.WaitGroup
 	for i := range raw {
@@ -129,13 +123,13 @@ func TestHandler_AnswersAsPredictDoes(t *testing.T) {
 	}
 	all.Wait()
 	kind, body := form(raw...)
-	for i, entry := range images(t, answered(t, server.URL+"/v1/predict", kind, body, 200)) {
+	for i, entry := range images(t, answered(t, server+"/v1/predict", kind, body, 200)) {
 		check(i, entry)
 	}
 	embedded := gomlxtest.Must(m.Embed(files[1]))(t)[0]
-	got := vectors(t, answered(t, server.URL+"/v1/embeddings", "image/png", raw[1], 200))
+	got := vectors(t, answered(t, server+"/v1/embeddings", "image/png", raw[1], 200))
 	gomlxtest.NearAbs(t, "features", embedded.Class, got[0], 1e-4)
-	attention := answered(t, server.URL+"/v1/attention", "image/png", raw[1], 200)
+	attention := answered(t, server+"/v1/attention", "image/png", raw[1], 200)
 	sum, weights, c := 0.0, images(t, attention)[0]["weights"].([]any), m.Recipe.Model
 	for _, v := range weights {
 		sum += v.(float64)
@@ -145,9 +139,7 @@ func TestHandler_AnswersAsPredictDoes(t *testing.T) {
 	}
 	m.Recipe.Model.Channels = 5
 	for _, batch := range []int{1, 3} {
-		if err := s.model.Compile(batch); err == nil {
-			t.Errorf("batch %d compiles for images of 5 channels", batch)
-		}
+		equal(t, "a batch for images of 5 channels compiles", s.model.Compile(batch) == nil, false)
 	}
 }
 
@@ -194,13 +186,11 @@ func TestServed_OnlyAMissingAttentionMapIsNotFound(t *testing.T) {
 		var f failure
 		return errors.As(err, &f) && f.Status == http.StatusNotFound, err
 	}
-	if got, err := notFound(m); got || err == nil {
-		t.Errorf("a ViT of another grid: %v", err)
-	}
+	got, err := notFound(m)
+	equal(t, fmt.Sprint("a ViT of another grid: ", err), [2]bool{got, err != nil}, [2]bool{false, true})
 	m.Recipe.Architecture, m.Recipe.Model.Position = finetune.DHVT, "none"
-	if got, err := notFound(m); !got {
-		t.Errorf("a DHVT: %v, want not found", err)
-	}
+	got, err = notFound(m)
+	equal(t, fmt.Sprint("a DHVT: ", err), got, true)
 }
 
 // Package numeric tests the cosines.
@@ -227,34 +217,22 @@ func TestCard_HasTheGridAndTheSimilarityOfItsPositions(t *testing.T) {
 // hostility holds 1,000 silent connections and 20 clients that send images of 25 million pixels again and again, until
 // the context is done.
 func hostility(ctx context.Context, url string, wait *sync.WaitGroup) {
+	const head = "POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: "
 	bomb := datatest.ProgressiveJPEG(4987, 4999, 4, nil)
-	connect := func(request string, body []byte) {
-		c, err := net.Dial("tcp", url[len("http://"):])
-		if err != nil {
-			return
-		}
-		defer c.Close()
-		defer context.AfterFunc(ctx, func() { c.Close() })()
-		fmt.Fprint(c, request)
-		_, _ = c.Write(body)
-		_, _ = io.Copy(io.Discard, c) // to the answer, or until the server has had enough
-	}
-	for i := range 1000 {
-		request := "POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20971520\r\n\r\n"
-		if i%2 == 0 {
-			request = "POST /v1/predict"
-		}
+	requests := slices.Repeat([]string{"POST /v1/predict", head + "20971520\r\n\r\n"}, 500)
+	requests = append(requests, slices.Repeat([]string{fmt.Sprintf("%s%d\r\n\r\n%s", head, len(bomb), bomb)}, 20)...)
+	for _, request := range requests {
 		wait.Go(func() {
 			for ctx.Err() == nil {
-				connect(request, nil)
-			}
-		})
-	}
-	for range 20 {
-		wait.Go(func() {
-			for ctx.Err() == nil {
-				connect(fmt.Sprintf("POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"+
-					"Content-Length: %d\r\n\r\n", len(bomb)), bomb)
+				c, err := net.Dial("tcp", url[len("http://"):])
+				if err != nil {
+					continue
+				}
+				forget := context.AfterFunc(ctx, func() { c.Close() })
+				_, _ = io.WriteString(c, request)
+				_, _ = io.Copy(io.Discard, c) // to the answer, or until the server has had enough
+				forget()
+				c.Close()
 			}
 		})
 	}
@@ -266,7 +244,7 @@ func TestServe_HonestClientsKeepTheirLatencyAndTheBoundHolds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("seconds of load")
 	}
-	m := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), "../examples/cifar100/demo/vit"))(t)
+	m := demo(t, gomlxtest.Backend())
 	defer m.Finalize()
 	ctx, cancel := context.WithCancel(t.Context())
 	s := gomlxtest.Must(Handler(ctx, m, Options{}))(t)
@@ -277,32 +255,26 @@ func TestServe_HonestClientsKeepTheirLatencyAndTheBoundHolds(t *testing.T) {
 	until(func() bool { return len(*s.batcher.sizes.Load()) == 8 })
 	url, image := "http://"+listener.Addr().String(), pixels(211, 307, blue)
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
-	round := func(length time.Duration) (all []time.Duration) {
-		var mu sync.Mutex
+	round := func(length time.Duration) []time.Duration {
 		var clients sync.WaitGroup
-		for end, n := time.Now().Add(length), 0; n < 64; n++ {
+		times, end := make([][]time.Duration, 64), time.Now().Add(length)
+		for n := range times {
 			clients.Go(func() {
 				for time.Now().Before(end) {
 					begin := time.Now()
 					response, err := client.Post(url+"/v1/predict", "image/png", bytes.NewReader(image))
-					if err != nil {
-						t.Error(err)
+					if err != nil || response.StatusCode != 200 {
+						t.Errorf("an honest client got %v, %v", response, err)
 						return
 					}
 					_, _ = io.Copy(io.Discard, response.Body)
 					response.Body.Close()
-					if response.StatusCode != 200 {
-						t.Errorf("an honest client got %d", response.StatusCode)
-						return
-					}
-					mu.Lock()
-					all = append(all, time.Since(begin))
-					mu.Unlock()
+					times[n] = append(times[n], time.Since(begin))
 				}
 			})
 		}
 		clients.Wait()
-		return all
+		return slices.Concat(times...)
 	}
 	round(time.Second) // connects
 	var quiet, attacked []time.Duration
@@ -326,12 +298,8 @@ func TestServe_HonestClientsKeepTheirLatencyAndTheBoundHolds(t *testing.T) {
 	bound := 2 * s.options.Memory(24*24, false)
 	t.Logf("p99 %v without the attack (%d requests), %v with it (%d): %.2f times; at most %d MiB of %d", before,
 		len(quiet), under, len(attacked), under.Seconds()/before.Seconds(), used>>20, bound>>20)
-	if under > 3*before {
-		t.Errorf("p99 is %v without the attack, %v with it", before, under)
-	}
-	if used > bound {
-		t.Errorf("%d MiB were used, the bound is %d", used>>20, bound>>20)
-	}
+	equal(t, "p99 at most three times as long, memory at most the bound", [2]bool{under <= 3*before, used <= bound},
+		[2]bool{true, true})
 	cancel()
 	gomlxtest.NoError(t, <-ended)
 }
