@@ -99,9 +99,7 @@ func TestAnalyze_EachModelWithItsOwnPreprocessingAndSize(t *testing.T) {
 			t.Errorf("%s: %v", model, first[model])
 		}
 	}
-	if measured(first["crop"]) == measured(first["squash"]) {
-		t.Errorf("the preprocessing makes no difference: %v", first["crop"])
-	}
+	equal(t, "two ways of preprocessing are one", measured(first["crop"]) == measured(first["squash"]), false)
 	larger := analyzed(t, squash+of+" --size 96x96")["squash"]
 	largest := func(rows []analysis.Row) (most float64) {
 		for _, row := range rows {
@@ -124,9 +122,7 @@ func TestAnalyze_ALimitTakesImagesOfAllClasses(t *testing.T) {
 	if equal(t, "3 of 15 images, and the first of each class", some, all); strings.Count(all, "\n") < 6 {
 		t.Errorf("%q", all)
 	}
-	if first := of(images(t, "own", 5, 24, 24)); first == all {
-		t.Errorf("other images give the same %q", first)
-	}
+	equal(t, "other images give the same", of(images(t, "own", 5, 24, 24)) == all, false)
 }
 
 // Images in memory, of CIFAR-100 with the model's 100 classes, and the same as PNG files.
@@ -157,7 +153,5 @@ func TestEval_OfADatasetInMemoryPreprocessesAsPredict(t *testing.T) {
 		near(t, name+": loss", float64(e.Metrics.Loss), loss, 1e-4)
 		losses[name] = float64(e.Metrics.Loss)
 	}
-	if math.Abs(losses["exact"]-losses["crop"]) < 0.1 {
-		t.Errorf("the preprocessing makes no difference: %v", losses)
-	}
+	equal(t, "two ways of preprocessing are one", math.Abs(losses["exact"]-losses["crop"]) < 0.1, false)
 }

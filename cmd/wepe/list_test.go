@@ -4,6 +4,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -43,9 +44,8 @@ func TestValuesOf_ARecipe(t *testing.T) {
 		slices.Sort(decided)
 		equal(t, "recipe "+recipe+": the data decide", decided, want.decided)
 	}
-	if _, err := valuesOf("scrath", nil); !errors.As(err, new(*setting.UnknownError)) {
-		t.Errorf("an unknown recipe: %v", err)
-	}
+	_, err := valuesOf("scrath", nil)
+	equal(t, fmt.Sprint(err, " is an error about an unknown name"), errors.As(err, new(*setting.UnknownError)), true)
 }
 
 func TestWrapped(t *testing.T) {
@@ -60,17 +60,14 @@ func TestSettings_AreKnownAndHaveAMeaning(t *testing.T) {
 	listed := map[string]bool{}
 	for _, e := range listSettings() {
 		listed[e.Name] = true
-		if meaning, _, _ := strings.Cut(e.About, ";"); len(meaning) < 2 {
-			t.Errorf("%s: %q", e.Name, e.About)
-		}
+		meaning, _, _ := strings.Cut(e.About, ";")
+		equal(t, fmt.Sprintf("%s has the meaning %q", e.Name, meaning), len(meaning) > 1, true)
 		name := strings.Replace(e.Name, "GROUP", "head", 1)
 		_, err := (finetune.Recipe{}).Set(name + "=1")
 		if strings.HasSuffix(e.About, "for wepe detect train") {
 			_, err = (detection.Recipe{}).Set(name + "=1")
 		}
-		if err != nil && strings.Contains(err.Error(), "unknown") {
-			t.Errorf("%s: %v", e.Name, err)
-		}
+		equal(t, e.Name+" is unknown", err != nil && strings.Contains(err.Error(), "unknown"), false)
 	}
 	for _, name := range []string{"optimizer.learning_rates.GROUP", "wepe_alpha_scale", "detector.rpn.nms_iou"} {
 		equal(t, name+" is listed", listed[name], true)
@@ -176,9 +173,8 @@ func TestUsage_IsRefusedInOneLineThatNamesTheFlag(t *testing.T) {
 	}
 	for line, meant := range misspelt {
 		err := check(line, meant, 2)
-		if unknown := (*setting.UnknownError)(nil); meant != "" && errors.As(err, &unknown) &&
-			append(cli.Similar(unknown.Word, unknown.Names), "")[0] != meant {
-			t.Errorf("wepe %s: %v", line, err)
+		if unknown := (*setting.UnknownError)(nil); meant != "" && errors.As(err, &unknown) {
+			equal(t, "wepe "+line, append(cli.Similar(unknown.Word, unknown.Names), "")[0], meant)
 		}
 	}
 	for want, lines := range usage {

@@ -47,8 +47,6 @@ func TestMpirun_AFailureEndsTheOthers(t *testing.T) {
 	defer func() { _ = unlock() }()
 	e := programtest.Finish(t, programtest.Mpirun(t, 2, programtest.Command(t, append(everything(data, run, 2), "--mpi",
 		"allreduce")...)))
-	if e.Code != 75 || !strings.Contains(e.Stderr, "wepe train: process 0 of 2: ") ||
-		!strings.Contains(e.Stderr, "in use by another process") {
-		t.Errorf("exit code %d: %s", e.Code, e.Stderr)
-	}
+	equal(t, "exit code", e.Code, 75)
+	says(t, "the complaint", e.Stderr, "wepe train: process 0 of 2: ", "in use by another process")
 }

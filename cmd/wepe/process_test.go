@@ -113,9 +113,8 @@ func TestSignal_SavesAndTheExitCodeNamesIt(t *testing.T) {
 	args[len(args)-1] += ";steps=4000"
 	e := programtest.Interrupted(t, syscall.SIGTERM, args...)
 	e.Complaint(t, "wepe train", 128+15, "interrupted at step", "wepe resume "+run)
-	if _, step := lastVariables(t, run); step == 0 {
-		t.Error("nothing is saved")
-	}
+	_, step := lastVariables(t, run)
+	equal(t, "something is saved", step > 0, true)
 	programtest.Interrupted(t, syscall.SIGTERM, "detect", "train", "--train-scenes", "7", "--test-scenes", "3", "--set",
 		"steps=4000;batch_size=1;warmup_steps=1;eval_every_steps=1", "--out", filepath.Join(t.TempDir(), "run")).Complaint(t,
 		"wepe detect train", 128+15, "the same command")
@@ -132,9 +131,8 @@ func TestFullDisk_IsAnError(t *testing.T) {
 		var complaint strings.Builder
 		command.Stdout, command.Stderr = full, &complaint
 		_ = command.Run() // its status contains the result
-		if code := command.ProcessState.ExitCode(); code != 1 || !strings.Contains(complaint.String(), "no space left") {
-			t.Errorf("wepe %s: exit code %d: %s", words, code, complaint.String())
-		}
+		equal(t, words+": exit code", command.ProcessState.ExitCode(), 1)
+		says(t, words, complaint.String(), "no space left")
 	}
 }
 

@@ -56,9 +56,8 @@ func TestServe_IsNotExposedWithoutAToken(t *testing.T) {
 		":1": false, "192.0.2.1:1": false, "example.com:1": false, "8080": false} {
 		s := serving{addr: addr}
 		equal(t, addr+" is allowed", s.exposed() == nil, want)
-		if s.Token = "secret"; strings.Contains(addr, ":") && s.exposed() != nil {
-			t.Errorf("%s with a token: %v", addr, s.exposed())
-		}
+		s.Token = "secret"
+		equal(t, addr+" with a token is allowed", s.exposed() == nil, strings.Contains(addr, ":"))
 	}
 	short := gomlxtest.Must(os.CreateTemp(t.TempDir(), ""))(t)
 	gomlxtest.Must(short.WriteString("short\n"))(t)
@@ -73,9 +72,7 @@ func TestServe_ReadsItsTokenFromAFile(t *testing.T) {
 	t.Setenv("WEPE_TOKEN", "a token of the variable\n") // as of echo
 	file := filepath.Join(t.TempDir(), "token")
 	gomlxtest.NoError(t, os.WriteFile(file, []byte("a token of the file\r\nmore"), 0o600))
-	if out := succeeds(t, "serve", "--help"); strings.Contains(out, "a token of the variable") {
-		t.Error("serve --help prints the token")
-	}
+	equal(t, "serve --help prints the token", strings.Contains(succeeds(t, "serve --help"), "a token of the"), false)
 	for name, want := range map[string]string{"": "a token of the variable", file: "a token of the file"} {
 		s := serving{tokenFile: name}
 		gomlxtest.NoError(t, s.readToken())
@@ -112,7 +109,6 @@ func TestNeighbours_AreOfFeaturesOfTheServedModel(t *testing.T) {
 	}
 	other := gomlxtest.Must(finetune.OpenOptions{Size: [2]int{40, 40}}.Open(gomlxtest.Backend(), oldRun))(t)
 	defer other.Finalize()
-	if _, err := neighbours(out, other); err == nil {
-		t.Errorf("features of another preprocessing: %v", err)
-	}
+	_, err := neighbours(out, other)
+	equal(t, "features of another preprocessing are taken", err == nil, false)
 }

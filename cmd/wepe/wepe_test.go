@@ -146,10 +146,8 @@ func TestOldRun_HasTheSameNumbers(t *testing.T) {
 	e := asJSON[evaluated](t, "eval --data shapes", oldRun)
 	near(t, "loss", float64(e.Metrics.Loss), 0.8798, 1e-4)
 	near(t, "top-1", float64(e.Metrics.Top1), 0.4330, 1.1e-3)
-	if text := complains(t, func() { succeeds(t, "eval --data shapes --size 40x24", oldRun) }); strings.Contains(text,
-		"warning") { // of its own pixels, which have no normalization
-		t.Errorf("at another size eval prints\n%s", text)
-	}
+	text := complains(t, func() { succeeds(t, "eval --data shapes --size 40x24", oldRun) })
+	equal(t, "a warning about its own pixels, which have no normalization", strings.Contains(text, "warning"), false)
 	equal(t, "split", e.Split, report.Test)
 	equal(t, "images", e.Metrics.Images, 1000)
 	names, want := []string{"bottom left", "bottom right", "top left", "top right"}, []float64{0.490, 0.460, 0.028, 0.022}
@@ -220,9 +218,8 @@ func TestChosen_DoesNotAugmentPositionsAway(t *testing.T) {
 		d := gomlxtest.Must(dataset.Open(t.Context(), spec, dataset.Options{}))(t)
 		for _, model := range []string{"", demoModel} {
 			a := new(training).chosen(d, model).Augment
-			if (a.HFlip > 0) != augmented || (a.CropScale != [2]float64{}) != augmented {
-				t.Errorf("%s from %q: flips %g, crops %v", spec, model, a.HFlip, a.CropScale)
-			}
+			equal(t, spec+" from "+model+": flips and crops", [2]bool{a.HFlip > 0, a.CropScale != [2]float64{}},
+				[2]bool{augmented, augmented})
 		}
 	}
 }
@@ -379,9 +376,8 @@ func TestExport_OfAModelWithoutAHead(t *testing.T) {
 	for _, args := range [][]string{{fixtures.Dir(t, "dinov3_vit_tiny"), "hf", "--no-head"},
 		{demoModel, "timm", "--classes", "5"}} { // or a new head
 		out := succeeds(t, "export "+args[0]+" "+filepath.Join(t.TempDir(), args[1])+" --to", args[1:]...)
-		if !strings.Contains(out, "random images differ by") || strings.Contains(out, "the largest is 0\n") {
-			t.Errorf("the export of %s is not compared:\n%s", args[0], out)
-		}
+		says(t, "the export of "+args[0], out, "random images differ by")
+		equal(t, args[0]+" is not compared", strings.Contains(out, "the largest is 0\n"), false)
 	}
 }
 
@@ -448,17 +444,12 @@ func TestList_HasALineForEachName(t *testing.T) {
 		"data": "cifar100:PATH", "analyses": "attention", "studies": "ablation"} {
 		says(t, "list "+list, strings.ReplaceAll(succeeds(t, "list", list), "\n", " \n"), want+" ")
 		for _, e := range asJSON[map[string][]entry](t, "list", list)[list] {
-			if e.Name == "" || e.About == "" {
-				t.Errorf("list %s: %+v", list, e)
-			}
+			equal(t, fmt.Sprintf("list %s: %+v is complete", list, e), e.Name != "" && e.About != "", true)
 		}
 	}
-	says(t, "licenses", succeeds(t, "licenses"), "github.com/gomlx/gomlx v")
 	says(t, "inspect", succeeds(t, "inspect", oldRun), "best, step 54")
-	other := t.TempDir() // a model that no command opens
-	gomlxtest.NoError(t, os.WriteFile(filepath.Join(other, "config.json"), []byte(`{"model_type":"vit"}`), 0o644))
-	empty := []byte("\x02\x00\x00\x00\x00\x00\x00\x00{}")
-	gomlxtest.NoError(t, os.WriteFile(filepath.Join(other, "model.safetensors"), empty, 0o644))
+	other := datatest.Tree(t, map[string]string{"config.json": `{"model_type":"vit"}`, // a model that no command opens
+		"model.safetensors": "\x02\x00\x00\x00\x00\x00\x00\x00{}"})
 	refuses(t, 1, "refused", "inspect", other)
 	refuses(t, 1, "refused", "inspect", other, "--json")
 }
@@ -485,9 +476,8 @@ const brief = " --set epochs=0;warmup_epochs=0;eval_every_steps=2;model.width=12
 func TestTable_HasNoRowsOfOtherSettingsAndWritesNothing(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const dir, few = "c[1]", brief + " --set val_fraction=0.02" // a pattern, if it were one
-	if out := succeeds(t, "compare --recipe shapes --out none --table --set steps=4"+few); strings.Contains(out, "none") {
-		t.Errorf("the table of no run names files:\n%s", out)
-	}
+	out := succeeds(t, "compare --recipe shapes --out none --table --set steps=4"+few)
+	equal(t, "the table of no run names files", strings.Contains(out, "none"), false)
 	compare := func(args string) (string, error) {
 		out, _, err := invoke(t, "compare --recipe shapes --out "+dir+few+args)
 		return out, err
@@ -547,9 +537,7 @@ func TestSubsets_AreOfTheSeed(t *testing.T) {
 	}
 	first := drawn(true, "learned", 3)
 	equal(t, "the images of another encoding", drawn(true, "wepe", 3), first)
-	if drawn(true, "learned", 5) == first {
-		t.Error("--resample-images does not draw the images by seed")
-	}
+	equal(t, "with --resample-images another seed has the same images", drawn(true, "learned", 5) == first, false)
 	equal(t, "without --resample-images another seed", drawn(false, "learned", 3), drawn(false, "learned", 5))
 }
 
@@ -560,9 +548,8 @@ func TestTrain_FindsADamagedTestImageBeforeTheFirstStep(t *testing.T) {
 		gomlxtest.NoError(t, os.Truncate(filepath.Join(dir, "test", "green", "b.png"), int64(whole)))
 		refuses(t, 1, filepath.Join("green", "b.png"), "train --stream --recipe cifar100-small --epochs 1 --set "+
 			"batch_size=4 --out "+out+" --data "+dir+flags)
-		if _, err := os.Stat(filepath.Join(out, "rows.jsonl")); err == nil {
-			t.Errorf("%d bytes: the training had begun", whole)
-		}
+		_, err := os.Stat(filepath.Join(out, "rows.jsonl"))
+		equal(t, "the training had begun"+flags, err == nil, false)
 	}
 }
 
@@ -570,11 +557,9 @@ func TestTrain_FindsADamagedTestImageBeforeTheFirstStep(t *testing.T) {
 func TestAspectKeep_OfARecipeThatCrops(t *testing.T) {
 	for _, line := range []string{"train --aspect keep --size 12x16",
 		"compare --positions learned --aspects keep --sizes 12x16 --seeds 1"} {
-		if out := succeeds(t, line+" --recipe cifar100-15 --set batch_size=4;epochs=1;warmup_epochs=0 --data",
-			images(t, "own", 8, 16, 24), "--out", filepath.Join(t.TempDir(), "run")); strings.Contains(out,
-			"wepe serve") { // which refuses it
-			t.Errorf("train prints\n%s", out)
-		}
+		out := succeeds(t, line+" --recipe cifar100-15 --set batch_size=4;epochs=1;warmup_epochs=0 --data",
+			images(t, "own", 8, 16, 24), "--out", filepath.Join(t.TempDir(), "run"))
+		equal(t, "wepe serve is named, which refuses the run", strings.Contains(out, "wepe serve"), false)
 	}
 }
 
@@ -607,10 +592,8 @@ func TestDetect_TrainsMeasuresAndUsesADetector(t *testing.T) {
 	gomlxtest.NoError(t, os.WriteFile("bad.png", []byte("no image"), 0o600)) // first: the others are shown all the same
 	out, code, _ := invoke(t, "detect", "predict", run, "bad.png", file, "--score-threshold", "1", "--json")
 	var objects map[string][]object
-	if json.Unmarshal([]byte(out), &objects) != nil || code != 1 || len(objects) != 1 ||
-		objects[file] == nil || len(objects[file]) != 0 {
-		t.Errorf("exit code %d, %s; want no objects of %s", code, out, file)
-	}
+	gomlxtest.NoError(t, json.Unmarshal([]byte(out), &objects))
+	equal(t, "objects, exit code", []any{objects, code}, []any{map[string][]object{file: {}}, 1})
 	// over another file
 	for _, args := range []string{"other/a.jpg", "--out " + filepath.Dir(file)} {
 		refuses(t, 2, file, "detect predict "+run+" "+file+" "+args)
