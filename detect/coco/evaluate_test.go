@@ -5,10 +5,12 @@ package coco
 import (
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
@@ -86,4 +88,271 @@ func TestEvaluate_RefusesByName(t *testing.T) {
 			}
 		}
 	}
+}
+
+// All comparisons are with pycocotools: fixture coco_eval.
+const set = "coco_eval"
+
+// meta are parameters and tolerances of the fixture.
+type meta struct {
+	Config struct {
+		Max    [3]int `json:"max_dets"`
+		Ranges Areas  `json:"area_ranges"`
+	} `json:"config"`
+	Tolerance struct {
+		Stats     float64 `json:"stats_abs"`
+		Recall    float64 `json:"recall_abs"`
+		Precision float64 `json:"precision_float32_abs"`
+		IoU       float64 `json:"iou_abs"`
+	} `json:"tolerance"`
+}
+
+func readMeta(t *testing.T) (m meta) {
+	fixtures.JSON(t, set, "meta.json", &m)
+	return m
+}
+
+// Run lengths, evaluation and thresholds are those of pycocotools.
+func TestCocoapi(t *testing.T) {
+	fixtures.Each(t, func(t *testing.T) {
+		for name, test := range map[string]func(*testing.T){"run lengths": testRunLengths, "evaluation": testEvaluation} {
+			t.Run(name, test)
+		}
+	})
+}
+
+func testRunLengths(t *testing.T) {
+	type mask struct {
+		Name           string
+		H, W           int
+		Size           [2]int
+		Rows           []string
+		Counts         []uint32
+		String, Merged string
+		Area           int
+		Box            Box `json:"bbox"`
+		Inputs, Parts  []string
+		Intersect      int
+		Polygons       [][]float64
+	}
+	type pairs[T any] struct {
+		DT, GT []T
+		Crowd  []int       `json:"iscrowd"`
+		IoU    [][]float64 `json:"iou_dt_by_gt"`
+	}
+	var cases struct {
+		Masks, Merge, Polygons, Uncompressed []mask
+		Boxes                                []mask        `json:"boxes_to_rle"`
+		IoU                                  pairs[string] `json:"iou_rle"`
+		BoxIoU                               pairs[Box]    `json:"iou_box"`
+	}
+	fixtures.JSON(t, set, "rle_cases.json", &cases)
+	tolerance := readMeta(t).Tolerance.IoU
+	holds := func(t *testing.T, r RLE, err error, packed string, area int, box *Box) {
+		t.Helper()
+		gomlxtest.NoError(t, err)
+		equal(t, "string", r.pack(), packed)
+		equal(t, "read again", gomlxtest.Must(unpack(packed, r.Height, r.Width))(t).Counts, r.Counts)
+		equal(t, "area", r.Area(), area)
+		if box != nil {
+			equal(t, "box", r.Box(), *box)
+		}
+	}
+	named := map[string]RLE{}
+	for _, c := range cases.Masks {
+		t.Run("mask/"+c.Name, func(t *testing.T) {
+			var mask []bool
+			for _, pixel := range strings.Join(c.Rows, "") {
+				mask = append(mask, pixel == '1')
+			}
+			r := Encode(mask, c.H, c.W)
+			named[c.Name] = r
+			holds(t, r, nil, c.String, c.Area, &c.Box)
+			equal(t, "counts", r.Counts, c.Counts)
+			equal(t, "decoded", r.Decode(), mask)
+		})
+	}
+	for i, c := range cases.Merge {
+		if c.Intersect == 1 {
+			continue
+		}
+		t.Run(fmt.Sprintf("merge/%d", i), func(t *testing.T) {
+			var masks []RLE
+			for _, name := range c.Inputs {
+				masks = append(masks, named[name])
+			}
+			r, err := unite(masks...)
+			holds(t, r, err, c.String, c.Area, nil)
+		})
+	}
+	for i, row := range cases.IoU.IoU {
+		for j, want := range row {
+			dt, gt := named[cases.IoU.DT[i]], named[cases.IoU.GT[j]]
+			got := overlaps([]instance{{box: dt.Box(), mask: dt}}, []instance{{box: gt.Box(), mask: gt,
+				crowd: cases.IoU.Crowd[j] == 1}}, true)[0]
+			gomlxtest.NearAbs(t, cases.IoU.DT[i]+" and "+cases.IoU.GT[j], got, []float64{want}, tolerance)
+		}
+	}
+	for i, row := range cases.BoxIoU.IoU {
+		for j, want := range row {
+			got := boxIoU(cases.BoxIoU.DT[i], cases.BoxIoU.GT[j], cases.BoxIoU.Crowd[j] == 1)
+			gomlxtest.NearAbs(t, fmt.Sprint("IoU of boxes ", i, j), []float64{got}, []float64{want}, tolerance)
+		}
+	}
+	for _, c := range cases.Polygons {
+		t.Run("polygon/"+c.Name, func(t *testing.T) {
+			for i, xy := range c.Polygons {
+				equal(t, "part", gomlxtest.Must(fromPolygon(xy, c.H, c.W))(t).pack(), c.Parts[i])
+			}
+			s := Segmentation{Polygons: c.Polygons}
+			r, err := s.Mask(c.H, c.W)
+			holds(t, r, err, c.Merged, c.Area, &c.Box)
+			want := strings.NewReplacer("0", ".", "1", "#").Replace(strings.Join(c.Rows, "\n"))
+			if got := drawn(r.Decode(), c.W); c.Rows != nil && got != want {
+				t.Errorf("mask\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+	for i, c := range cases.Boxes {
+		t.Run(fmt.Sprintf("box/%d", i), func(t *testing.T) {
+			r, err := fromPolygon(c.Box.polygon(), c.H, c.W)
+			holds(t, r, err, c.String, c.Area, nil)
+		})
+	}
+	for _, c := range cases.Uncompressed {
+		t.Run("uncompressed/"+c.Name, func(t *testing.T) {
+			s := RLE{c.Size[0], c.Size[1], c.Counts}.Segmentation()
+			r, err := s.Mask(0, 0)
+			holds(t, r, err, c.String, c.Area, &c.Box)
+		})
+	}
+}
+
+// expected are the results of one run.
+type expected struct {
+	Stats   []float64 `json:"stats"`
+	Matches []struct {
+		ImageID    int64   `json:"image_id"`
+		CategoryID int64   `json:"category_id"`
+		DT         []int64 `json:"dt"` // at most the first 30
+		DT50       []int64 `json:"dt_match_50"`
+		DT75       []int64 `json:"dt_match_75"`
+		Ignore50   []int64 `json:"dt_ignore_50"`
+		GT         []int64 `json:"gt"`
+		GT50       []int64 `json:"gt_match_50"`
+		GTIgnore   []int64 `json:"gt_ignore"`
+	} `json:"matches_area_all"`
+}
+
+func testEvaluation(t *testing.T) {
+	dir, m := fixtures.Dir(t, set), readMeta(t)
+	var file struct {
+		Order []string            `json:"order_of_stats"`
+		Runs  map[string]expected `json:"runs"`
+	}
+	fixtures.JSON(t, set, "expected.json", &file)
+	tensors := fixtures.Tensors(t, set, "tensors.safetensors")
+	equal(t, "numbers", StatNames[:], file.Order)
+	equal(t, "IoU thresholds", iouThresholds, tensors["iou_thresholds"].Data)
+	equal(t, "recall thresholds", recallThresholds, tensors["recall_thresholds"].Data)
+	truth := gomlxtest.Must(Read(filepath.Join(dir, "instances.json")))(t)
+	read := func(name string) []Detection { return gomlxtest.Must(ReadResults(filepath.Join(dir, name)))(t) }
+	boxes, masks := read("detections_bbox.json"), read("detections_segm.json")
+	var grown []Detection // the box of the mask, 4 pixels larger on each side
+	x := gomlxtest.Must(truth.index())(t)
+	complete := gomlxtest.Must(truth.results(x, masks))(t)
+	for _, d := range complete.detections {
+		b := *d.Box
+		d.Box = &Box{b[0] - 4, b[1] - 4, b[2] + 8, b[3] + 8}
+		grown = append(grown, d)
+	}
+	for name, c := range map[string]struct {
+		results []Detection
+		masks   bool
+	}{"bbox": {boxes, false}, "segm": {masks, true}, "segm_with_bbox": {grown, true}} {
+		t.Run(name, func(t *testing.T) {
+			want, known := file.Runs[name]
+			if !known {
+				t.Fatal("the set has no such run")
+			}
+			e := gomlxtest.Must(evaluate(truth, c.results, c.masks, m.Config.Ranges))(t)
+			equal(t, "detections", maxDetections, m.Config.Max)
+			stats := e.stats()
+			gomlxtest.NearAbs(t, "metrics", stats[:], want.Stats, m.Tolerance.Stats)
+			sameArrays(t, e, tensors, name, m)
+			sameMatches(t, truth, c.results, e, want)
+		})
+	}
+}
+
+// sameMatches compares the matches in the area range of all sizes.
+func sameMatches(t *testing.T, truth *Dataset, detections []Detection, e *evaluation, want expected) {
+	x := gomlxtest.Must(truth.index())(t)
+	results := gomlxtest.Must(truth.results(x, detections))(t)
+	for _, w := range want.Matches {
+		where := fmt.Sprintf("image %d, category %d", w.ImageID, w.CategoryID)
+		var rows []int
+		for i, d := range detections {
+			if d.ImageID == w.ImageID {
+				rows = append(rows, i)
+			}
+		}
+		objects := gomlxtest.Must(e.objects(truth, x, w.ImageID))(t)
+		found := gomlxtest.Must(e.detections(results, x, w.ImageID, rows))(t)
+		k := slices.IndexFunc(e.categories, func(c Category) bool { return c.ID == w.CategoryID })
+		m := match(found[k], objects[k], overlaps(found[k], objects[k], e.masks), e.areas[0])
+		var ids, ordered []int64
+		for _, d := range found[k] {
+			ids = append(ids, d.id)
+		}
+		for _, j := range m.order {
+			ordered = append(ordered, objects[k][j].id)
+		}
+		const half, more = 0, 5 // of iouThresholds: 0.5 and 0.75
+		numbers := func(flags []bool) (out []int64) {
+			for _, f := range flags {
+				out = append(out, map[bool]int64{true: 1}[f])
+			}
+			return out
+		}
+		for _, list := range []struct {
+			name      string
+			got, want []int64
+		}{
+			{"detections", ids, w.DT}, {"matched at 0.5", m.matched[half*len(ids):], w.DT50},
+			{"matched at 0.75", m.matched[more*len(ids):], w.DT75}, {"ignored", numbers(m.ignored[half*len(ids):]), w.Ignore50},
+			{"objects", ordered, w.GT}, {"found at 0.5", m.taken[half*len(ordered):], w.GT50},
+			{"ignored objects", numbers(m.skipped), w.GTIgnore},
+		} {
+			if len(list.got) < len(list.want) || !slices.Equal(list.got[:len(list.want)], list.want) {
+				t.Errorf("%s: %s %v, want %v", where, list.name, list.got, list.want)
+			}
+		}
+	}
+}
+
+// sameArrays compares the arrays behind the metrics, if the fixture contains them.
+func sameArrays(t *testing.T, e *evaluation, tensors map[string]fixtures.Tensor, run string, m meta) {
+	_, R, K, A, M := e.sizes()
+	dense := func(t, r, k, a int) int { return (((t*R+r)*K+k)*A+a)*M + M - 1 } // with the maximum number of detections
+	compare := func(name string, tolerance float64, value func(i []int) float64) {
+		want, known := tensors[run+"."+name]
+		if !known {
+			return
+		}
+		var got []float64
+		for n := range want.Data {
+			i := make([]int, len(want.Shape))
+			for axis, rest := len(i)-1, n; axis >= 0; axis-- {
+				i[axis], rest = rest%want.Shape[axis], rest/want.Shape[axis]
+			}
+			got = append(got, value(i))
+		}
+		gomlxtest.NearAbs(t, name, got, want.Data, tolerance)
+	}
+	compare("precision", m.Tolerance.Precision, func(i []int) float64 { return e.precision[dense(i[0], i[1], i[2], 0)] })
+	compare("recall", m.Tolerance.Recall, func(i []int) float64 { return e.recall[((i[0]*K+i[1])*A+i[2])*M+i[3]] })
+	compare("precision_by_area", m.Tolerance.Precision, func(i []int) float64 {
+		return e.precision[dense(5*i[0], i[1], i[2], i[3])] // at 0.5 and 0.75
+	})
 }
