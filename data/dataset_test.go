@@ -221,8 +221,7 @@ func TestFraction_LargerOnesContainSmallerOnes(t *testing.T) {
 	a, b := gomlxtest.Must(Fraction(s, 0.5, 1))(t), gomlxtest.Must(Fraction(s, 0.5, 2))(t)
 	equal(t, "two seeds choose the same images", slices.Equal(rowsOf(t, a), rowsOf(t, b)), false)
 	for _, f := range []float64{0, 1.01, math.NaN()} {
-		_, err := Fraction(s, f, 1)
-		oneLine(t, fmt.Sprint("fraction ", f), err)
+		oneLine(t, fmt.Sprint("fraction ", f), errorOf(Fraction(s, f, 1)))
 	}
 }
 
@@ -238,8 +237,7 @@ func TestRandomSplit_IsAPartition(t *testing.T) {
 		t.Errorf("no images are held out: %v, %v, %v", train, held, err)
 	}
 	for _, n := range []int{-1, 101} {
-		_, _, err := RandomSplit(s, n, 1)
-		oneLine(t, fmt.Sprint(n, " of 101 images"), err)
+		oneLine(t, fmt.Sprint(n, " of 101 images"), errorOfTwo(RandomSplit(s, n, 1)))
 	}
 }
 
@@ -382,16 +380,12 @@ func TestRead_ImagesThatAreNotCroppedAreThoseOfLoad(t *testing.T) {
 		part := Subset(set, rows)
 		_, got, err := fed(part, Augment{HFlip: 0.5}, 1, inOrder(0, 4, 4))
 		held := gomlxtest.Must(Load(t.Context(), set, rows))(t)
-		if err != nil || !bytes.Equal(got, want.Pixels) || !bytes.Equal(held.Pixels, want.Pixels) {
-			t.Errorf("%s: other pixels than Load's, %v", container, err)
-		}
-		if info := part.Describe(); !slices.Equal(info.Labels, want.Labels) || !slices.Equal(held.Labels, want.Labels) ||
-			!slices.Equal(info.Classes, []string{"cat", "dog", "eel"}) {
-			t.Errorf("%s: labels %v and %v of %v", container, info.Labels, held.Labels, info.Classes)
-		}
-		if Fingerprint(part) == Fingerprint(set) || Fingerprint(part) != Fingerprint(Subset(set, rows)) {
-			t.Errorf("%s: parts do not have fingerprints of their own", container)
-		}
+		gomlxtest.NoError(t, err)
+		equal(t, container+": pixels", [2][]uint8{got, held.Pixels}, [2][]uint8{want.Pixels, want.Pixels})
+		equal(t, container+": labels", [2][]int32{part.Describe().Labels, held.Labels}, [2][]int32{want.Labels, want.Labels})
+		equal(t, container+": classes", part.Describe().Classes, []string{"cat", "dog", "eel"})
+		equal(t, container+": fingerprint", Fingerprint(part), Fingerprint(Subset(set, rows)))
+		equal(t, container+": fingerprint of the whole", Fingerprint(part) == Fingerprint(set), false)
 	}
 }
 
@@ -667,7 +661,6 @@ func TestShapes_AreAFunctionOfTheSeed(t *testing.T) {
 		task              string
 		train, test, size int
 	}{"colour": {"colour", 5, 5, 32}, "images": {taskWhere, spriteCount, 1, 32}, "size": {taskWhere, 5, 5, 7}} {
-		_, _, err := Shapes(c.task, c.train, c.test, c.size, 1)
-		oneLine(t, name, err, name)
+		oneLine(t, name, errorOfTwo(Shapes(c.task, c.train, c.test, c.size, 1)), name)
 	}
 }

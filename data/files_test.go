@@ -106,6 +106,19 @@ func oneLine(t testing.TB, name string, err error, texts ...string) {
 	}
 }
 
+// is tests that an error is the one that is wanted, nil for none.
+func is(t testing.TB, name string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: error %v, want %v", name, err, want)
+	}
+}
+
+// errorOf is the error of a call alone, and errorOfTwo that of a call with two more results.
+func errorOf[T any](_ T, err error) error { return err }
+
+func errorOfTwo[T, U any](_ T, _ U, err error) error { return err }
+
 func TestFolder_ListsClassesAndImagesInOrder(t *testing.T) {
 	dir := named(t, "dog/b.png", "dog/a.PNG", "cat/x/9.webp", "cat/10.jpeg", "cat/2.JPG", "zebra/.hidden.png",
 		"zebra/1.gif", ".git/cat.png", "cat/.thumbnails/2.png", "cat/notes.txt", "readme.png", "dog/c.bmp", "dog/d.HEIC",
@@ -175,17 +188,13 @@ func TestFolder_Refuses(t *testing.T) {
 		dir := named(t, strings.Fields(paths)...)
 		parts, err := Folder(dir)
 		oneLine(t, paths, err, dir, "data: ", want.names)
-		if errors.Is(err, ErrSplits) != want.splits || parts != (Parts{}) {
-			t.Errorf("%s: %+v, %v", paths, parts, err)
-		}
+		equal(t, paths+" are ErrSplits", errors.Is(err, ErrSplits), want.splits)
+		equal(t, paths, parts, Parts{})
 	}
 	dir := named(t, "a/b/1.png")
 	link(t, "..", filepath.Join(dir, "a/b/c"))
-	_, err := Folder(dir)
-	oneLine(t, "a link to a folder above", err, filepath.Join(dir, "a/b/c"))
-	if _, err := Folder(filepath.Join(dir, "absent")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("an absent directory: %v", err)
-	}
+	oneLine(t, "a link to a folder above", errorOf(Folder(dir)), filepath.Join(dir, "a/b/c"))
+	is(t, "an absent directory", errorOf(Folder(filepath.Join(dir, "absent"))), os.ErrNotExist)
 }
 
 // Links are followed as in torchvision: to images and folders, relative and absolute, inside the directory and outside.
@@ -206,9 +215,7 @@ func TestFolder_FollowsLinks(t *testing.T) {
 	equal(t, "classes", f.Classes, []string{"a", "b", "c", "d"})
 	fails := map[string]error{"8.png": os.ErrNotExist, "9.png": disk.ErrIrregular}
 	for row, where := range want {
-		if _, err := f.Read(row); !errors.Is(err, fails[path.Base(where)]) {
-			t.Errorf("%s: %v", where, err)
-		}
+		is(t, where, errorOf(f.Read(row)), fails[path.Base(where)])
 	}
 }
 
@@ -222,10 +229,8 @@ func TestFiles_RowsAndJoin(t *testing.T) {
 	equal(t, "joined", fmt.Sprint(all.Name, numbersOf(t, all), all.Labels), "all[1 2 3 4 5] [1 1 1 0 1]")
 	other := *parts.Test
 	other.Classes = []string{"b", "a"}
-	_, differ := Join("all", parts.Train, &other)
-	if _, none := Join("none"); differ == nil || none == nil {
-		t.Errorf("datasets of other classes, and none, are joined: %v, %v", differ, none)
-	}
+	oneLine(t, "datasets of other classes", errorOf(Join("all", parts.Train, &other)))
+	oneLine(t, "no datasets", errorOf(Join("none")))
 }
 
 // The expected files are from Python's hashlib: an image is held out if the first 8 bytes of
@@ -254,8 +259,7 @@ func TestSplit_ChoosesByTheHashOfTheName(t *testing.T) {
 	if train, _, err := all.Split(1, 1); err != nil || !slices.Equal(train.Labels, []int32{0, 1, 2}) {
 		t.Errorf("of a share of 1 %+v, %v is left to train with", train, err)
 	}
-	_, _, err := folder(t, "a/1.png", "b/1.png").Split(0.3, 1)
-	oneLine(t, "nothing can be held out", err)
+	oneLine(t, "nothing can be held out", errorOfTwo(folder(t, "a/1.png", "b/1.png").Split(0.3, 1)))
 }
 
 // Measuring a model on its training images overstates it: the images held out do not depend on where shards are.
@@ -299,17 +303,15 @@ func TestLists_RefusesByLine(t *testing.T) {
 		"/etc/passwd 0\n": "line 1", "a.png 0\n" + strings.Repeat("a", 1<<17): "line 2",
 	} {
 		dir := datatest.Tree(t, map[string][]byte{"list.txt": []byte(content)})
-		_, err := Lists(dir, "list.txt", []string{"x", "y"})
-		oneLine(t, fmt.Sprintf("%.30q", content), err, filepath.Join(dir, "list.txt"), line)
+		path := filepath.Join(dir, "list.txt")
+		oneLine(t, fmt.Sprintf("%.30q", content), errorOf(Lists(dir, "list.txt", []string{"x", "y"})), path, line)
 	}
 	dir := datatest.Tree(t, map[string][]byte{"big.txt": []byte("a.png 1000000\n"), "gap.txt": []byte("a.png 999999\n")})
 	for _, list := range []string{"big.txt", "gap.txt", "../list.txt", "absent.txt"} {
-		_, err := Lists(dir, list, nil)
-		oneLine(t, list, err, strings.TrimPrefix(list, "../"))
+		oneLine(t, list, errorOf(Lists(dir, list, nil)), strings.TrimPrefix(list, "../"))
 	}
-	if _, _, err := parseList(iotest.ErrReader(io.ErrClosedPipe), 0); !errors.Is(err, io.ErrClosedPipe) {
-		t.Errorf("a list that cannot be read: %v", err)
-	}
+	unread := iotest.ErrReader(io.ErrClosedPipe)
+	is(t, "a list that cannot be read", errorOfTwo(parseList(unread, 0)), io.ErrClosedPipe)
 }
 
 // FuzzList: an accepted list has a local path and a label in range on every line, and reads the same when written.
@@ -411,19 +413,16 @@ func TestLoad_Refuses(t *testing.T) {
 		"a folder":  {list(2, "folder.png"), toTiny},
 		"32.25 GiB": {list(43, "a.png"), preprocess.Settings{Crop: [2]int{16384, 16384}}}, // 43·3·2^28 bytes
 	} {
-		_, err := c.files.Load(t.Context(), c.p, nil)
-		oneLine(t, name, err)
+		oneLine(t, name, errorOf(c.files.Load(t.Context(), c.p, nil)))
 	}
 	for path, labels := range map[string][]int32{"../a.png": {0}, "a.png": {1}, "b.png": {-1}, "list": {},
 		"lists": {0, 0}} {
-		_, err := NewFiles("lists", files.Dir, []string{path}, labels, []string{"x"})
+		err := errorOf(NewFiles("lists", files.Dir, []string{path}, labels, []string{"x"}))
 		oneLine(t, fmt.Sprint(path, labels), err, strings.TrimPrefix(path, "../"))
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := files.Load(ended, toTiny, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("the context has ended: %v", err)
-	}
+	is(t, "the context has ended", errorOf(files.Load(ended, toTiny, nil)), context.Canceled)
 }
 
 func TestImageFiles_AreInAnyFolders(t *testing.T) {
@@ -439,8 +438,7 @@ func TestImageFiles_AreInAnyFolders(t *testing.T) {
 	equal(t, "images", fmt.Sprint(got, f.Ignored), "[top.png= z.gif= a/9.PNG=a b/2.png=b b/deep/1.png=b] map[.txt:2]")
 	img := gomlxtest.Must(f.Read(4))(t).RGBA()
 	equal(t, "an image", fmt.Sprint(img.Bounds(), img.RGBAAt(4, 2)), "(0,0)-(5,3) {3 0 77 255}")
-	_, err := f.Read(1)
-	oneLine(t, "a damaged image", err, "z.gif")
+	oneLine(t, "a damaged image", errorOf(f.Read(1)), "z.gif")
 	for _, nothing := range []string{t.TempDir(), filepath.Join(dir, "none")} {
 		_, err := ImageFiles(nothing)
 		oneLine(t, "no images", err, nothing)
@@ -461,16 +459,14 @@ func TestImage_GivesItsMemoryBack(t *testing.T) {
 			}
 			return nil, damage
 		})
-		if !errors.Is(err, damage) {
-			t.Error(err)
-		}
+		is(t, "the error of a reader", err, damage)
 	}
 	equal(t, "calls", calls, 2)
 }
 
 // A valid dataset of each kind, and mutated ones. Images are bounded by their pixels instead: TestDecode_Refuses.
 func TestReaders_UseMemoryInProportionToTheirFiles(t *testing.T) {
-	cifar := func(dir string) error { _, _, err := CIFAR100(dir); return err }
+	cifar := func(dir string) error { return errorOfTwo(CIFAR100(dir)) }
 	var members [][2]string
 	for i := range 300 {
 		name := strings.Repeat("x", i)
@@ -483,9 +479,9 @@ func TestReaders_UseMemoryInProportionToTheirFiles(t *testing.T) {
 		"CIFAR-100":           {datatest.CIFAR100(200, 50), cifar},
 		"CIFAR-100's archive": {map[string][]byte{cifarArchive: packed(datatest.CIFAR100(200, 50), allNames...)}, cifar},
 		"lists": {map[string][]byte{"train.txt": []byte(strings.Repeat("a/b.jpg 0\n", 20_000))},
-			func(dir string) error { _, err := Lists(dir, "train.txt", nil); return err }},
+			func(dir string) error { return errorOf(Lists(dir, "train.txt", nil)) }},
 		"tar": {map[string][]byte{"0.tar": datatest.Tar(members...)},
-			func(dir string) error { _, err := training(dir); return err }},
+			func(dir string) error { return errorOf(training(dir)) }},
 	}
 	rng := campaign.Rand(3)
 	for _, name := range slices.Sorted(maps.Keys(readers)) {
@@ -565,10 +561,8 @@ func TestCIFAR100_ReadsTheSameFromDirectorySubdirectoryAndArchive(t *testing.T) 
 	root := datatest.Tree(t, all)
 	for _, dir := range []string{"plain", "nested", "archive", "archive/cifar-100-binary.tar.gz"} {
 		train, test, err := CIFAR100(filepath.Join(root, dir))
-		if err == nil {
-			err = errors.Join(train.check(), test.check())
-		}
 		gomlxtest.NoError(t, err)
+		gomlxtest.NoError(t, errors.Join(train.check(), test.check()))
 		equal(t, dir, fmt.Sprintf("%v %d %s", train.Labels, test.Len(), train.Classes[42]), "[0 7 14 21 28] 3 class_42")
 		for k := range 5 {
 			for i, v := range train.Row(k) { // interleaved against planes
@@ -621,12 +615,10 @@ func TestCIFAR100_Refuses(t *testing.T) {
 		"archive: bomb":  {archive(bomb), []string{cifarArchive}},
 	} {
 		dir := datatest.Tree(t, c.files)
-		_, err := campaign.Malformed(t, func() error { _, _, err := CIFAR100(dir); return err })
+		err := errorOf(campaign.Malformed(t, func() error { return errorOfTwo(CIFAR100(dir)) }))
 		oneLine(t, name, err, c.want...)
 	}
-	if _, _, err := CIFAR100(t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("an empty directory gives %v, want fs.ErrNotExist", err)
-	}
+	is(t, "an empty directory", errorOfTwo(CIFAR100(t.TempDir())), fs.ErrNotExist)
 }
 
 // FuzzCIFAR100Archive checks for any bytes inside the compression: an error or complete datasets. Mutations would
@@ -731,14 +723,12 @@ func TestFind_RefusesTars(t *testing.T) {
 		"a device": {linked(tar.TypeBlock), "no images"},
 	} {
 		dir := datatest.Tree(t, map[string][]byte{"a.tar": c.content})
-		_, err := campaign.Malformed(t, func() error { _, err := training(dir); return err })
-		oneLine(t, name, err, dir, c.want)
+		oneLine(t, name, errorOf(campaign.Malformed(t, func() error { return errorOf(training(dir)) })), dir, c.want)
 	}
 	dir := datatest.Tree(t, map[string][]byte{"a.tar": one()})
 	f := gomlxtest.Must(training(dir))(t)
 	gomlxtest.NoError(t, os.Truncate(filepath.Join(dir, "a.tar"), 515)) // after it was indexed
-	_, err := f.head(0, maxFileBytes)
-	oneLine(t, "a truncated shard", err)
+	oneLine(t, "a truncated shard", errorOf(f.head(0, maxFileBytes)))
 }
 
 // Splits are named by the words of paths. Shards in no split, two names of one, and two kinds of datasets are refused.
@@ -782,9 +772,7 @@ func TestFind_SplitsOfShards(t *testing.T) {
 			t.Errorf("%s: %v, want %v", files, err, want)
 		}
 	}
-	if _, _, err := Find(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("an absent directory: %v", err)
-	}
+	is(t, "an absent directory", errorOfTwo(Find(filepath.Join(t.TempDir(), "none"))), os.ErrNotExist)
 }
 
 // The validation split has the classes of the training split.
@@ -813,12 +801,10 @@ func TestFind_Parquet(t *testing.T) {
 	for names, valid := range map[string]bool{`"a", "b", "c"`: true, `"b", "a", "c"`: false} {
 		gomlxtest.NoError(t, pq.WriteFile(filepath.Join(dir, "test.parquet"), []row{{content{plain(0, 2, 3)}, 1}},
 			pq.KeyValueMetadata("huggingface", `{"info": {"features": {"label": {"names": [`+names+`]}}}}`)))
-		_, _, err := Find(dir)
-		equal(t, fmt.Sprint(names, err), err == nil, valid)
+		equal(t, names, errorOfTwo(Find(dir)) == nil, valid)
 	}
 	gomlxtest.NoError(t, pq.WriteFile(filepath.Join(dir, "test.parquet"), []row{{content{plain(0, 2, 3)}, 3}}))
-	_, _, err = Find(dir)
-	oneLine(t, "a label without a name", err, "test.parquet: row 0", "label 3", classNamesFile)
+	oneLine(t, "a label without a name", errorOfTwo(Find(dir)), "test.parquet: row 0", "label 3", classNamesFile)
 }
 
 // A pipe named as a shard or as its class names is an error: opening it would wait for its other end. Class names are
@@ -830,9 +816,7 @@ func TestFind_PipesAndLongClassNames(t *testing.T) {
 		t.Skip(err)
 	}
 	for range 2 { // the shard, then the names
-		if _, err := training(dir); !errors.Is(err, disk.ErrIrregular) {
-			t.Error(err)
-		}
+		is(t, "a pipe", errorOf(training(dir)), disk.ErrIrregular)
 		_ = os.Remove(pipe)
 	}
 	gomlxtest.NoError(t, errors.Join(os.Remove(names), os.WriteFile(names, make([]byte, maxClassNames+1), 0o600)))
