@@ -65,6 +65,9 @@ func equal[T any](t testing.TB, name string, got, want T) {
 	}
 }
 
+// errorOf is the error of a call alone.
+func errorOf[T any](_ T, err error) error { return err }
+
 // named tests that an error is one line that begins with a text and contains another.
 func named(t testing.TB, name string, err error, texts ...string) {
 	t.Helper()
@@ -92,12 +95,11 @@ func TestDataset_Union(t *testing.T) {
 	union := gomlxtest.Must(d.Union(d.Images[0], objects[9]))(t)
 	equal(t, "union", drawn(union.Decode(), 7), "##.....\n####...\n####...\n####...\n#......")
 	equal(t, "no objects", gomlxtest.Must(d.Union(Image{ID: 5, Height: 3, Width: 2}, nil))(t).Area(), 0)
-	_, err := d.Union(d.Images[1], nil)
-	named(t, "an image without a size", err)
+	named(t, "an image without a size", errorOf(d.Union(d.Images[1], nil)))
 	for _, s := range []Segmentation{{Polygons: [][]float64{{1, 2}}}, RLE{5, 3, []uint32{0, 1}}.Segmentation(),
 		RLE{3, 7, []uint32{0, 1}}.Segmentation()} {
-		_, err := d.Union(d.Images[0], []*Annotation{{ID: 7, Segmentation: s}, objects[9][0]})
-		named(t, fmt.Sprintf("%+v with a mask of 5×7 pixels", s), err)
+		with := []*Annotation{{ID: 7, Segmentation: s}, objects[9][0]}
+		named(t, fmt.Sprintf("%+v with a mask of 5×7 pixels", s), errorOf(d.Union(d.Images[0], with)))
 	}
 }
 
@@ -126,11 +128,8 @@ func TestBrokenFilesAreRefusedByNameAndPlace(t *testing.T) {
 		{with(`{"id":8,"image_id":1,"category_id":1,"iscrowd":"yes"}`), "id 8: iscrowd"},
 		{with(`{"id":8,"image_id":1,"category_id":1,"area":"7"}`), "area"},
 	} {
-		_, err := campaign.Malformed(t, func() error {
-			_, err := decodeDataset([]byte(c.text), "small.json")
-			return err
-		})
-		named(t, c.text, err, "coco: small.json: ", c.want)
+		read := func() error { return errorOf(decodeDataset([]byte(c.text), "small.json")) }
+		named(t, c.text, errorOf(campaign.Malformed(t, read)), "coco: small.json: ", c.want)
 	}
 	largest := decoded(t, `{"images":[{"id":9007199254740992.0},{"id":-9007199254740992.0}]}`).Images
 	equal(t, "the largest whole numbers of a float64", largest, []Image{{ID: 1 << 53}, {ID: -1 << 53}})
@@ -140,16 +139,13 @@ func TestBrokenFilesAreRefusedByNameAndPlace(t *testing.T) {
 
 func TestRead_NamesFilesWithoutTheirDirectory(t *testing.T) {
 	path := filepath.Join(datatest.Tree(t, map[string]string{"bad.json": "7"}), "bad.json")
-	_, instances := Read(path)
-	_, results := ReadResults(path)
-	named(t, "instances", instances, "coco: bad.json: ")
-	named(t, "results", results, "coco: bad.json: ")
+	named(t, "instances", errorOf(Read(path)), "coco: bad.json: ")
+	named(t, "results", errorOf(ReadResults(path)), "coco: bad.json: ")
 }
 
 func TestWrite_EmptyListsAndNumbersThatJSONLacks(t *testing.T) {
 	var out bytes.Buffer
-	err := errors.Join((&Dataset{}).Write(&out), WriteResults(&out, nil))
-	gomlxtest.NoError(t, err)
+	gomlxtest.NoError(t, errors.Join((&Dataset{}).Write(&out), WriteResults(&out, nil)))
 	equal(t, "written", out.String(), `{"images":[],"categories":[],"annotations":[]}`+"\n[]\n")
 	unnumbered := &Dataset{Annotations: []Annotation{{ID: 1}, {ID: 2, Area: new(math.NaN())}}}
 	named(t, "an area that is no number", unnumbered.Write(&out))
@@ -164,8 +160,7 @@ func TestMask_LargestSizes(t *testing.T) {
 		equal(t, fmt.Sprint(size), checkSize(size[0], size[1]) == nil, want)
 	}
 	for x, want := range map[float64]bool{1 << 18: true, 1<<18 + 0.1: false, -1 << 18: true, -1<<18 - 0.1: false} {
-		_, err := fromPolygon([]float64{1, 1, x, 2, 3, 4}, 5, 7)
-		equal(t, fmt.Sprint("coordinate ", x), err == nil, want)
+		equal(t, fmt.Sprint("coordinate ", x), errorOf(fromPolygon([]float64{1, 1, x, 2, 3, 4}, 5, 7)) == nil, want)
 	}
 }
 
@@ -205,8 +200,8 @@ func TestInvalidMasksAreRefusedWhenMasksAreEvaluated(t *testing.T) {
 	}
 	d := decoded(t, `{"images":[{"id":1}],"annotations":[
 		{"id":8,"image_id":1,"category_id":1,"segmentation":[[1,1,4,1,4,4]]}]}`)
-	_, err := d.Mask(d.Images[0], &d.Annotations[0])
-	named(t, "a polygon in an image without a size", err, "", "height 0")
+	unsized := errorOf(d.Mask(d.Images[0], &d.Annotations[0]))
+	named(t, "a polygon in an image without a size", unsized, "", "height 0")
 }
 
 func FuzzInstances(f *testing.F) {

@@ -76,10 +76,9 @@ func TestBrokenPolygonsAreLeftOutAndCrowdsAreNotTrainedOn(t *testing.T) {
 		{"id":5,"image_id":3,"category_id":2,"bbox":[1,1,2,3],"iscrowd":1}`)
 	f := gomlxtest.Must(Open(dir, instances, nil))(t)
 	training := f.Training()
-	if objects := gomlxtest.Must(training.Annotated())(t); f.Len != 3 || training.Len != 1 || len(objects.Images) != 1 ||
-		len(objects.Annotations) != 4 {
-		t.Errorf("%d scenes, %d to train on with %+v, want 3 and 1", f.Len, training.Len, objects)
-	}
+	objects := gomlxtest.Must(training.Annotated())(t)
+	equal(t, "scenes, and ones to train on, their images and annotations",
+		[4]int{f.Len, training.Len, len(objects.Images), len(objects.Annotations)}, [4]int{3, 1, 1, 4})
 	s := gomlxtest.Must(f.At(0))(t)
 	square := gomlxtest.Must(maskOf([]float64{1, 1, 4, 1, 4, 4, 1, 4}, 5, 7))(t)
 	want := []Object{
@@ -88,9 +87,8 @@ func TestBrokenPolygonsAreLeftOutAndCrowdsAreNotTrainedOn(t *testing.T) {
 		{Class: 0, Box: coco.Box{1, 0, 1, 2}, Mask: coco.RLE{Height: 5, Width: 7, Counts: []uint32{5, 2, 28}}, Crowd: true},
 	}
 	equal(t, "objects", s.Objects, want)
-	if s, err := f.At(1); err != nil || s.ImageID != 2 || s.Rows != 5 || s.Cols != 7 || len(s.Objects) != 0 {
-		t.Errorf("the image without a size and objects is %+v, %v", s, err)
-	}
+	bare := gomlxtest.Must(f.At(1))(t)
+	equal(t, "an image without objects", fmt.Sprint(bare.ImageID, bare.Rows, bare.Cols, len(bare.Objects)), "2 5 7 0")
 	trained := Jitter{Height: 5, Width: 7, Low: 1, High: 1}.Apply(s, 1, 2, 3)
 	equal(t, "objects but the crowd", len(trained.Objects), 2)
 }
