@@ -414,9 +414,8 @@ func TestPlan_OfAnImageDependsOnlyOnSeedEpochAndRow(t *testing.T) {
 	for name, other := range map[string]*Plan{
 		"seed": strong.Plan(set, 10, 4, 0, rows), "epoch": strong.Plan(set, 9, 5, 0, rows),
 	} {
-		if slices.Equal(other.Windows, whole.Windows) || slices.Equal(other.Cutout, whole.Cutout) {
-			t.Errorf("another %s gives the same plan", name)
-		}
+		same := slices.Equal(other.Windows, whole.Windows) || slices.Equal(other.Cutout, whole.Cutout)
+		equal(t, "another "+name+" gives the same plan", same, false)
 	}
 	// The box is the same whether the graph crops or the host: otherwise the draws of the host's crop would place it.
 	crops := Augment{Size: strong.Size, CropScale: [2]float64{0.3, 1}, Cutout: strong.Cutout}
@@ -430,16 +429,14 @@ func TestPlan_OfTheMixingDependsOnlyOnSeedEpochAndBatchNumber(t *testing.T) {
 	a := Augment{MixupAlpha: 1}
 	first := a.Plan(set, 9, 4, 2, shuffled(31)[:7])
 	again := a.Plan(set, 9, 4, 2, shuffled(31)[11:18])
-	if first.Mix != again.Mix || !slices.Equal(first.Partners, again.Partners) {
-		t.Error("the same batch number with other images is mixed differently")
-	}
+	equal(t, "mixing of the same batch number with other images", again.Mix, first.Mix)
+	equal(t, "its partners", again.Partners, first.Partners)
 	for name, other := range map[string]*Plan{
 		"seed": a.Plan(set, 10, 4, 2, shuffled(31)[:7]), "epoch": a.Plan(set, 9, 5, 2, shuffled(31)[:7]),
 		"batch": a.Plan(set, 9, 4, 3, shuffled(31)[:7]),
 	} {
-		if other.Mix == first.Mix || slices.Equal(other.Partners, first.Partners) {
-			t.Errorf("another %s gives the same mixing", name)
-		}
+		same := other.Mix == first.Mix || slices.Equal(other.Partners, first.Partners)
+		equal(t, "another "+name+" gives the same mixing", same, false)
 	}
 	equal(t, "partners", slices.Sorted(slices.Values(first.Partners)), []int64{0, 1, 2, 3, 4, 5, 6})
 }

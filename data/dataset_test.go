@@ -418,12 +418,10 @@ func TestRead_NumbersAreNotRounded(t *testing.T) {
 	set := &InMemory{Info: Info{Height: 1, Width: 1, Channels: 3, Labels: []int32{0, 1}}, Pixels: make([]uint8, 6),
 		Float: []float32{0.25, 0.5, 0.75, 1.25, 1.5, 1.75}}
 	for b, err := range Read(set, Augment{}, 0, 2, inOrder(0, 2, 2)) {
-		if err != nil || !slices.Equal(b.Float, set.Float) || !slices.Equal(b.Labels, set.Labels) {
-			t.Errorf("%v of %v, %v", b.Float, b.Labels, err)
-		}
-		if part := b.Part(1, 2); !slices.Equal(part.Float, set.Float[3:]) || !slices.Equal(part.Labels, set.Labels[1:]) {
-			t.Errorf("of a part %v of %v", part.Float, part.Labels)
-		}
+		gomlxtest.NoError(t, err)
+		part := b.Part(1, 2)
+		equal(t, "numbers", [2][]float32{b.Float, part.Float}, [2][]float32{set.Float, set.Float[3:]})
+		equal(t, "labels", [2][]int32{b.Labels, part.Labels}, [2][]int32{set.Labels, set.Labels[1:]})
 	}
 }
 
@@ -492,10 +490,8 @@ func TestRead_ADamagedImageIsAnErrorByNameOrIsLeftOutAndCounted(t *testing.T) {
 				if !damaged {
 					want = place
 				}
-				if row != want || int(b.Row(k)[0])+int(b.Row(k)[1])<<8 != want || b.Labels[k] != int32(want%2) {
-					t.Errorf("part %d, place %d shows row %d, pixel %v, label %d, want %d", part, place, row, b.Row(k)[:3],
-						b.Labels[k], want)
-				}
+				equal(t, fmt.Sprintf("part %d, place %d: row, number and label", part, place),
+					[3]int{row, int(b.Row(k)[0]) + int(b.Row(k)[1])<<8, int(b.Labels[k])}, [3]int{want, want, want % 2})
 				place++
 			}
 		}
@@ -547,15 +543,12 @@ func TestCheck_FindsDamageBeforeTraining(t *testing.T) {
 		oneLine(t, "damage", err, "0031.png")
 		equal(t, err.Error(), strings.Contains(err.Error(), "0209.png"), full)
 		set := streamed(t, f, Streaming{Skip: true})
-		if err := Check(t.Context(), set, full); err != nil || !slices.Equal(set.Damaged(), want) {
-			t.Errorf("full %v: left out %v, want %v: %v", full, set.Damaged(), want, err)
-		}
+		gomlxtest.NoError(t, Check(t.Context(), set, full))
+		equal(t, fmt.Sprintf("full %v: left out", full), set.Damaged(), want)
 	}
 	patches := preprocess.Settings{Resize: preprocess.ResizePatches, Size: [2]int{6, 6}, Patch: 3}
-	_, strips := f.Stream(patches, Streaming{})
-	if _, none := f.Subset(nil).Stream(to7x5, Streaming{}); strips == nil || none == nil {
-		t.Errorf("patches and no images are streamed: %v, %v", strips, none)
-	}
+	oneLine(t, "patches", errorOf(f.Stream(patches, Streaming{})))
+	oneLine(t, "no images", errorOf(f.Subset(nil).Stream(to7x5, Streaming{})))
 }
 
 // Also where an image is not a square, in units of its shorter side.
@@ -612,28 +605,21 @@ func patches(image []uint8, size, side int) [][]byte {
 }
 
 func TestShapes_WhereIsInvisibleToABagOfPatches(t *testing.T) {
-	equal := func(a, b sprite, size, side int) bool {
-		return slices.EqualFunc(patches(a.render(size, size), size, side),
-			patches(b.render(size, size), size, side), bytes.Equal)
-	}
 	for _, c := range []struct{ size, side int }{{32, 8}, {32, 4}, {64, 16}, {64, 8}} {
+		seen := func(s sprite) [][]byte { return patches(s.render(c.size, c.size), c.size, c.side) }
 		for k := 0; k < spriteCount; k += 10007 {
 			s := spriteAt(k)
 			s.row, s.column = s.row%16, s.column%16 // the cell at the top left, and all four from there
 			for cell := range 4 {
 				moved := s
 				moved.row, moved.column = s.row+cell/2*16, s.column+cell%2*16
-				if got := tasks[taskWhere].label(moved); got != cell {
-					t.Fatalf("%+v has label %d, want %d", moved, got, cell)
-				}
-				if !equal(s, moved, c.size, c.side) {
-					t.Fatalf("%d pixels, patch %d: %+v and %+v differ in their patches", c.size, c.side, s, moved)
-				}
+				equal(t, fmt.Sprintf("label of %+v", moved), tasks[taskWhere].label(moved), cell)
+				equal(t, fmt.Sprintf("%d pixels: patches of %+v and %+v", c.size, s, moved), seen(moved), seen(s))
 			}
 		}
 		next := sprite{1, 3, 7, 5, 5}
 		next.column += 2 // in contrast, the next class of taskLocation
-		if c.side > c.size/32 && equal(sprite{1, 3, 7, 5, 5}, next, c.size, c.side) {
+		if c.side > c.size/32 && slices.EqualFunc(seen(sprite{1, 3, 7, 5, 5}), seen(next), bytes.Equal) {
 			t.Errorf("%d pixels, patch %d: the next taskLocation class has the same patches", c.size, c.side)
 		}
 	}
@@ -647,9 +633,8 @@ func TestShapes_AreAFunctionOfTheSeed(t *testing.T) {
 		[4]int{307, 101, 32, 16})
 	again, _, _ := Shapes(taskLocation, 307, 11, 32, 5)
 	other, _, _ := Shapes(taskLocation, 307, 11, 32, 6)
-	if Fingerprint(again) != Fingerprint(train) || Fingerprint(other) == Fingerprint(train) {
-		t.Error("the set is not a function of the seed alone")
-	}
+	equal(t, "fingerprint of the same seed", Fingerprint(again), Fingerprint(train))
+	equal(t, "the same of another seed", Fingerprint(other) == Fingerprint(train), false)
 	images := map[string]bool{} // for this seed no two coincide by the square's or the ellipse's symmetry either
 	for _, set := range []*InMemory{train, test} {
 		for i := range set.Len() {

@@ -161,9 +161,8 @@ func TestFolder_Splits(t *testing.T) {
 	}
 	for _, classes := range [][]string{{"train", "tram", "val"}, {"test", "val"}, {"cat", "test"}} {
 		all := gomlxtest.Must(Folder(named(t, classes[0]+"/1.png", classes[1]+"/1.png", classes[len(classes)-1]+"/1.png")))(t)
-		if all.Validation != nil || all.Test != nil || !slices.Equal(all.Train.Classes, classes) {
-			t.Errorf("%v: %+v", classes, all)
-		}
+		equal(t, "parts", all, Parts{Train: all.Train})
+		equal(t, "classes", all.Train.Classes, classes)
 	}
 }
 
@@ -332,9 +331,8 @@ func FuzzList(f *testing.F) {
 			fmt.Fprintln(&again, path, label)
 		}
 		secondPaths, second, err := parseList(strings.NewReader(again.String()), classes)
-		if err != nil || !slices.Equal(secondPaths, paths) || !slices.Equal(second, labels) {
-			t.Errorf("%q is read back as %q %v, %v", again.String(), secondPaths, second, err)
-		}
+		gomlxtest.NoError(t, err)
+		equal(t, again.String(), fmt.Sprintf("%q %v", secondPaths, second), fmt.Sprintf("%q %v", paths, labels))
 	})
 }
 
@@ -566,9 +564,7 @@ func TestCIFAR100_ReadsTheSameFromDirectorySubdirectoryAndArchive(t *testing.T) 
 		equal(t, dir, fmt.Sprintf("%v %d %s", train.Labels, test.Len(), train.Classes[42]), "[0 7 14 21 28] 3 class_42")
 		for k := range 5 {
 			for i, v := range train.Row(k) { // interleaved against planes
-				if want := files[cifarTrain][k*cifarRecord+2+i%3*1024+i/3]; v != want {
-					t.Fatalf("%s: record %d, byte %d is %d, want %d", dir, k, i, v, want)
-				}
+				equal(t, fmt.Sprintf("%s: record %d", dir, k), v, files[cifarTrain][k*cifarRecord+2+i%3*1024+i/3])
 			}
 		}
 	}
@@ -672,9 +668,7 @@ func TestFind_TarSamplesBetweenOtherMembers(t *testing.T) {
 	f := gomlxtest.Must(training(dir))(t)
 	equal(t, "labels and classes", fmt.Sprintf("%v %q", f.Labels, f.Classes), `[2 0 1] ["0" "1" "2"]`)
 	for i, want := range content {
-		if got, err := f.head(i, maxFileBytes); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("image %d: %v", i, err)
-		}
+		equal(t, fmt.Sprint("image ", i), gomlxtest.Must(f.head(i, maxFileBytes))(t), want)
 	}
 	equal(t, "image 1", f.Where(1), filepath.Join(dir, "a.tar")+": "+long+"1.jpg")
 	gomlxtest.NoError(t, os.WriteFile(filepath.Join(dir, classNamesFile), []byte("\ufeffx\r\ny\nz\n"), 0o600))

@@ -256,13 +256,10 @@ func TestPreprocess_GreyOf16Bits(t *testing.T) {
 			all := func(height, width int) window { return window{height: height, width: width} }
 			cropped := gomlxtest.Must(e.cropped(all, 3-i, 2+i, preprocess.Bilinear, grey16))(t)
 			for of, got := range map[string]*Image{"whole": whole, "cropped": cropped} {
-				red := make([]uint8, 0, 6)
-				for at := 0; at < len(got.Pixels); at += 3 {
-					red = append(red, got.Pixels[at])
-				}
-				if !slices.Equal(red, want[i]) || got.Width != 2+i || got.Clipped != (grey16 == preprocess.GreyClip) {
-					t.Errorf("%q, %s: %v, clipped %v, want %v", grey16, of, red, got.Clipped, want[i])
-				}
+				name := grey16 + ", " + of
+				equal(t, name, got.Pixels, coloured(want[i]))
+				equal(t, name+": width", got.Width, 2+i)
+				equal(t, name+": clipped", got.Clipped, grey16 == preprocess.GreyClip)
 			}
 		}
 	}
@@ -505,9 +502,7 @@ func TestPreprocess_OnlyTheCropOfARibbonIsComputed(t *testing.T) {
 				if err != nil || used > 4<<20 || !bytes.Equal(got.Pixels, bytes.Repeat([]byte{7, 11, 13}, 4)) {
 					t.Errorf("%+v: %v, %v, %d bytes", cropped, got, err, used)
 				}
-				if _, err := ribbon.Preprocess(s); (err == nil) != (edge == 2) {
-					t.Errorf("%+v: %v", s, err)
-				}
+				equal(t, fmt.Sprintf("the whole is computed: %+v", s), errorOf(ribbon.Preprocess(s)) == nil, edge == 2)
 			}
 		}
 	}
@@ -575,9 +570,8 @@ func TestStrip_GridsStayWithTheirImages(t *testing.T) {
 	numbers := Augment{}.Plan(train, 0, 0, 0, rows).Grids
 	known := preprocess.Grids(20)
 	for k, row := range rows {
-		if some.Grids[k] != train.Grids[row] || known[numbers[k]] != train.Grids[row] {
-			t.Errorf("row %d: grid %v, number %d, want %v", row, some.Grids[k], numbers[k], train.Grids[row])
-		}
+		equal(t, fmt.Sprint("grid of row ", row), some.Grids[k], train.Grids[row])
+		equal(t, fmt.Sprint("number of row ", row), known[numbers[k]], train.Grids[row])
 	}
 	before := slices.Clone(train.Grids)
 	loaded := gomlxtest.Must(Load(t.Context(), wrapped{train}, rows))(t)
@@ -665,9 +659,7 @@ func TestDecoding_MemoryOfEachFormatIsWithinItsBound(t *testing.T) {
 	for name, raw := range large(t) {
 		e := gomlxtest.Must(Identify(raw, 0))(t)
 		used, _ := campaign.Cost(func() {
-			if p, err := e.Decode(nil); err != nil || len(p.Pixels) != 3*1013*1531 {
-				t.Errorf("%s: %v", name, err)
-			}
+			equal(t, name+": bytes", len(gomlxtest.Must(e.Decode(nil))(t).Pixels), 3*1013*1531)
 		})
 		each := float64(used) / (1013 * 1531)
 		t.Logf("%s: %.1f bytes a pixel, %d bits of file for a thousand", name, each, 8000*len(raw)/(1013*1531))

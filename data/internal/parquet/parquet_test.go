@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -83,6 +84,17 @@ func reads(t *testing.T, name string, f *Shards, part int, want []byte) {
 	}
 }
 
+// equal tests that a value is the one that is wanted.
+func equal[T any](t testing.TB, name string, got, want T) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s: %v, want %v", name, got, want)
+	}
+}
+
+// errorOf is the error of a call alone.
+func errorOf[T any](_ T, err error) error { return err }
+
 // attacked writes a file and reads a row of it: an error is one line, and memory is in proportion to the file.
 func attacked(t testing.TB, name, path string, raw []byte, part int) error {
 	t.Helper()
@@ -120,10 +132,8 @@ func TestIndex_EveryImageIsReadByItsIndex(t *testing.T) {
 	write(t, paths[0], rowsOf(want)[:333], pq.KeyValueMetadata("huggingface", hub))
 	write(t, paths[1], rowsOf(want)[333:], pq.DataPageVersion(2), pq.Compression(&pq.Zstd))
 	f := opened(t, paths...)
-	if len(f.Labels) != len(want) || !slices.Equal(f.Classes, []string{"cat", "dog", "eel"}) || f.Labels[335] != 335%3 ||
-		f.Where(333+105) != paths[1]+": row 105" {
-		t.Fatalf("%d images of %q, %s", len(f.Labels), f.Classes, f.Where(333+105))
-	}
+	equal(t, "images, and a label", [2]int{len(f.Labels), int(f.Labels[335])}, [2]int{len(want), 335 % 3})
+	equal(t, "classes and place", fmt.Sprint(f.Classes, f.Where(333+105)), "[cat dog eel]"+paths[1]+": row 105")
 	var group sync.WaitGroup
 	for worker := range 4 {
 		group.Go(func() {
@@ -150,14 +160,12 @@ func TestIndex_FormsOfPages(t *testing.T) {
 	for _, codec := range []compress.Codec{&pq.Snappy, &pq.Zstd, &pq.Uncompressed} {
 		write(t, path, rows, pq.Compression(codec), pq.DataPageVersion(2))
 		f := opened(t, path)
-		if !slices.Equal(f.Labels[99:], []int32{0, 7, 1}) {
-			t.Fatalf("%s: labels %v", codec, f.Labels)
-		}
+		equal(t, codec.String(), f.Labels[99:], []int32{0, 7, 1})
 		for i, want := range map[int][]byte{0: nil, 99: nil, 100: large, 101: []byte("small")} { // one page each
 			reads(t, codec.String(), f, i, want)
 		}
 	}
-	named := make([]required[indices], 7)
+	named := make([]required[indices, int32], 7)
 	for i := range named {
 		named[i].Image.Bytes = []byte{7, byte(i)}
 	}
@@ -254,14 +262,9 @@ func TestIndex_Refuses(t *testing.T) {
 				Label int64 `parquet:"label"`
 			}{{1}})
 		}, imageColumn},
-		"an image as text": {func() { write(t, path, []required[string]{{"x", 1}}) }, imageColumn},
-		"labels as text": {func() {
-			write(t, path, []struct {
-				Image img    `parquet:"image"`
-				Label string `parquet:"label"`
-			}{{img{}, "cat"}})
-		}, labelColumn},
-		"several images": {func() { write(t, path, []required[[]img]{{[]img{{}}, 1}}) }, imageColumn},
+		"an image as text": {func() { write(t, path, []required[string, int32]{{"x", 1}}) }, imageColumn},
+		"labels as text":   {func() { write(t, path, []required[img, string]{{img{}, "cat"}}) }, labelColumn},
+		"several images":   {func() { write(t, path, []required[[]img, int32]{{[]img{{}}, 1}}) }, imageColumn},
 		"names": {func() {
 			write(t, path, rows[:2], pq.KeyValueMetadata("huggingface", strings.Replace(hub, "dog", "cow", 1)))
 		}, "cow"},
@@ -285,7 +288,7 @@ func TestIndex_Refuses(t *testing.T) {
 			if name == "names" && len(paths) == 1 {
 				continue
 			}
-			_, err := campaign.Malformed(t, func() error { _, err := Index(paths); return err })
+			_, err := campaign.Malformed(t, func() error { return errorOf(Index(paths)) })
 			if err == nil || strings.Contains(err.Error(), "\n") || !strings.HasPrefix(err.Error(), path+": ") ||
 				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: %v, want %q", name, err, c.want)
@@ -295,9 +298,7 @@ func TestIndex_Refuses(t *testing.T) {
 	write(t, path, rows)
 	f := opened(t, path)
 	gomlxtest.NoError(t, os.Truncate(path, 1000)) // after it was indexed
-	if content, err := f.read(80); err == nil {
-		t.Errorf("of a truncated file: %d bytes", len(content))
-	}
+	equal(t, "a truncated file is read", errorOf(f.read(80)) == nil, false)
 }
 
 // FuzzFiles: a file gives a one-line error, or its images are read or refused; memory is proportional to the file.
@@ -367,9 +368,8 @@ func TestIndex_ADecompressionBombInAPageIsRefusedInLittleMemory(t *testing.T) {
 						h.DataPageHeader.V.NumValues, h.DataPageHeaderV2.V.NumValues = 0, 0
 					}
 				}, body...)
-				if attacked(t, name, path, raw, at[1]) == nil {
-					t.Errorf("%s in column %d, %s is read", name, column, codec)
-				}
+				name := fmt.Sprintf("%s in column %d, %s", name, column, codec)
+				equal(t, name+" is read", attacked(t, name, path, raw, at[1]) == nil, false)
 			}
 		}
 	}
@@ -463,34 +463,26 @@ func TestStructLength_IsThatOfTheLibrary(t *testing.T) {
 	index := format.OffsetIndex{PageLocations: make([]format.PageLocation, 37),
 		UnencodedByteArrayDataBytes: []int64{1, -1}}
 	nested := func(n int) []byte { return slices.Concat(bytes.Repeat([]byte{0x1c}, n), make([]byte, n+1)) } // structures
-	if n, err := structLength(nested(maxNesting)); err != nil || n != 2*maxNesting+1 {
-		t.Errorf("%d structures in one another: %d bytes, %v", maxNesting, n, err)
-	}
+	equal(t, "structures in one another", gomlxtest.Must(structLength(nested(maxNesting)))(t), 2*maxNesting+1)
 	lists := append(bytes.Repeat([]byte{0x19}, 1<<20), make([]byte, 1<<20)...)
 	for _, deep := range [][]byte{nested(maxNesting + 1), lists} {
-		if _, err := structLength(deep); !errors.Is(err, errStructure) {
-			t.Errorf("too many structures in one another: %v", err)
-		}
+		equal(t, "too many structures in one another", errors.Is(errorOf(structLength(deep)), errStructure), true)
 	}
 	for _, v := range []any{index, format.PageHeader{Type: format.DataPage, CRC: 77}, format.SchemaElement{Name: "name"},
 		format.ColumnIndex{NullPages: []bool{true, false, true, true, false}, MinValues: [][]byte{{1}, {}},
 			MaxValues: [][]byte{{1}, {2}}}} {
 		raw := marshalled(v)
-		if n, err := structLength(append(raw, 1, 2, 3)); err != nil || n != len(raw) {
-			t.Errorf("%T: %d of %d bytes, %v", v, n, len(raw), err)
-		}
+		equal(t, fmt.Sprintf("bytes of %T", v), gomlxtest.Must(structLength(append(raw, 1, 2, 3)))(t), len(raw))
 		for n := range raw {
-			if _, err := structLength(raw[:n]); err == nil {
-				t.Errorf("%T: %d of %d bytes are whole", v, n, len(raw))
-			}
+			equal(t, fmt.Sprintf("%T: %d of %d bytes are whole", v, n, len(raw)), errorOf(structLength(raw[:n])) == nil, false)
 		}
 	}
 }
 
 // required is a row without optional values, indices of a dictionary or not.
-type required[T any] struct {
-	Image T     `parquet:"image"`
-	Label int32 `parquet:"label"`
+type required[I, L any] struct {
+	Image I `parquet:"image"`
+	Label L `parquet:"label"`
 }
 
 type indices struct {
@@ -507,10 +499,10 @@ func TestIndex_AHeaderThatTheLibraryTrustsIsRefusedInLittleMemory(t *testing.T) 
 	path := filepath.Join(t.TempDir(), "a.parquet")
 	zeros := make([]byte, 32<<20)
 	bomb := gomlxtest.Must(pq.Zstd.Encode(nil, zeros))(t)
-	inPages := append([]required[plain]{{Image: plain{slices.Concat(contents(40)...)}}, {Image: plain{zeros}}},
-		make([]required[plain], 5)...) // one in the first page, one in the second
+	inPages := append([]required[plain, int32]{{Image: plain{slices.Concat(contents(40)...)}}, {Image: plain{zeros}}},
+		make([]required[plain, int32], 5)...) // one in the first page, one in the second
 	write := map[string]func(){
-		"dictionary": func() { write(t, path, make([]required[indices], 7), pq.Compression(&pq.Zstd)) },
+		"dictionary": func() { write(t, path, make([]required[indices, int32], 7), pq.Compression(&pq.Zstd)) },
 		"page":       func() { write(t, path, inPages, pq.Compression(&pq.Zstd)) },
 		"page 2":     func() { write(t, path, inPages, pq.Compression(&pq.Zstd), pq.DataPageVersion(2)) },
 		"optional":   func() { write(t, path, rowsOf(contents(3)), pq.DataPageVersion(2)) },
@@ -540,8 +532,6 @@ func TestIndex_AHeaderThatTheLibraryTrustsIsRefusedInLittleMemory(t *testing.T) 
 		"uncompressed levels": {0, "optional", levels(1<<30, false)},
 	} {
 		write[c.of]()
-		if attacked(t, name, path, withPage(t, path, 0, 0, c.lie, bomb...), c.row) == nil {
-			t.Errorf("%s: row %d is read", name, c.row)
-		}
+		equal(t, name, attacked(t, name, path, withPage(t, path, 0, 0, c.lie, bomb...), c.row) == nil, false)
 	}
 }
