@@ -127,9 +127,8 @@ func TestDetector_MayHaveNoMasksOrOneDetection(t *testing.T) {
 		r.Detector.ROI.MaxDetections, r.Detector.ROI.NoMasks = 1, noMasks
 		d := untrained(t, r)
 		for i, found := range gomlxtest.Must(d.Detect(picture(t, 32, 48), picture(t, 48, 32)))(t) {
-			if len(found) != 1 || (found[0].Mask.Height > 0) == noMasks {
-				t.Errorf("image %d: %+v", i, found)
-			}
+			equal(t, fmt.Sprintf("objects of image %d", i), len(found), 1)
+			equal(t, "without masks", found[0].Mask.Height == 0, noMasks)
 		}
 		equal(t, "without images", gomlxtest.Must(d.Detect())(t), nil)
 	}
@@ -229,11 +228,9 @@ func TestBackbone_LoadsPositionsForItsPatchesOnly(t *testing.T) {
 	value, _ := d.store.Scope(detectorScope).At(backboneScope).GetParam("wepe_alpha_u")
 	equal(t, "hyperparameter", value, any(0.25))
 	for path := range m.Variables {
-		loaded := d.store.GetVariable("/detector/backbone/"+path) != nil
-		if want := strings.HasPrefix(path, "patch/") || strings.HasPrefix(path, "block_") ||
-			strings.HasPrefix(path, "position/") && path != "position/wepe/prefix"; loaded != want {
-			t.Errorf("%s: loaded %v", path, loaded)
-		}
+		want := strings.HasPrefix(path, "patch/") || strings.HasPrefix(path, "block_") ||
+			strings.HasPrefix(path, "position/") && path != "position/wepe/prefix"
+		equal(t, path+" is loaded", d.store.GetVariable("/detector/backbone/"+path) != nil, want)
 	}
 }
 
@@ -322,16 +319,12 @@ func TestInputs_DependOnSeedStepAndKnownMasks(t *testing.T) {
 	same := func(*task) {}
 	first := stepInputs(t, run, 1, same)
 	for i, x := range stepInputs(t, run, 1, same).list() {
-		if !x.Equal(first.list()[i]) {
-			t.Errorf("input %d is drawn differently by the same seed", i)
-		}
+		equal(t, fmt.Sprintf("input %d of the same seed is the same", i), x.Equal(first.list()[i]), true)
 	}
 	for name, other := range map[string]inputs[*tensors.Tensor]{
 		"step": stepInputs(t, run, 2, same), "seed": stepInputs(t, run, 1, func(t *task) { t.Seed++ }),
 	} {
-		if other.Anchors.Equal(first.Anchors) {
-			t.Errorf("another %s samples the same anchors", name)
-		}
+		equal(t, "another "+name+" samples the same anchors", other.Anchors.Equal(first.Anchors), false)
 	}
 	known := func(run Run, change func(*task)) (n int) {
 		for _, x := range gomlxtest.Values(t, stepInputs(t, run, 1, change).Masks) {

@@ -191,9 +191,7 @@ func TestRun_OfAnEarlierVersionIsResumedWithItsNumbers(t *testing.T) {
 	gomlxtest.NoError(t, os.CopyFS(run.Dir, os.DirFS("testdata/interrupted")))
 	_, _, got := finished(t, run)
 	want := gomlxtest.Must(report.ReadFiles("testdata/interrupted/expected.jsonl"))(t)
-	if len(got.Evals) != len(want.Evals) || len(got.Results) != 1 {
-		t.Fatalf("%d evaluations and %d results are recorded", len(got.Evals), len(got.Results))
-	}
+	equal(t, "evaluations and results", [2]int{len(got.Evals), len(got.Results)}, [2]int{len(want.Evals), 1})
 	for i, row := range want.Evals {
 		gomlxtest.NearAbs(t, "loss", []float64{float64(got.Evals[i].TrainLoss)}, []float64{float64(row.TrainLoss)}, 1e-4)
 	}
@@ -207,13 +205,11 @@ func TestRun_RefusesSettingsByName(t *testing.T) {
 	gomlxtest.OnGo(t)
 	for settings, want := range map[string]string{
 		"steps=0": "steps", "batch_size=9": "batch_size", "learning_rate=0": "learning_rate",
-		"learning_rate=1000": "learning_rate", "warmup_steps=6": "warmup_steps",
-		"lr_milestones=[4,2]": "lr_milestones", "lr_milestones=[0,2]": "lr_milestones",
-		"scale_jitter.height=40": "scale_jitter.height", "scale_jitter.width=40": "scale_jitter.width",
-		"scale_jitter.low=2":  "jitter",
-		"scale_jitter.low=-1": "jitter", "scale_jitter.high=17": "jitter", "scale_jitter.flip=1.5": "jitter",
-		"scale_jitter.flip=-1": "jitter",
-		"val_fraction=1.5":     "val_fraction", "optimizer.weight_decay=-1": "weight_decay",
+		"learning_rate=1000": "learning_rate", "warmup_steps=6": "warmup_steps", "lr_milestones=[4,2]": "lr_milestones",
+		"lr_milestones=[0,2]": "lr_milestones", "scale_jitter.height=40": "scale_jitter.height",
+		"scale_jitter.width=40": "scale_jitter.width", "scale_jitter.low=2": "jitter", "scale_jitter.low=-1": "jitter",
+		"scale_jitter.high=17": "jitter", "scale_jitter.flip=1.5": "jitter", "scale_jitter.flip=-1": "jitter",
+		"val_fraction=1.5": "val_fraction", "optimizer.weight_decay=-1": "weight_decay",
 		`optimizer.learning_rates={"head":3}`: "optimizer.learning_rates", "wepe_mode=round": "wepe_mode",
 		"detector.backbone.wideness=3": "wideness", "detector.backbone.global=3": "global",
 		"eval_every_steps=often": "eval_every_steps",
@@ -224,16 +220,14 @@ func TestRun_RefusesSettingsByName(t *testing.T) {
 		"detector.backbone.dtype=bfloat16": "backbone.dtype", "detector.backbone.pre_norm=true": "pre_norm",
 		"detector.backbone.window=-1": "window", "detector.backbone.position_rows=-5": "position_rows",
 		"detector.backbone.position_cols=16385": "position_cols", "detector.backbone.global=[2]": "global",
-		"detector.backbone.residual=[-1]": "residual",
-		"detector.rpn.neg_iou=0.8":        "rpn.neg_iou", "detector.rpn.nms_iou=2": "rpn.nms_iou",
-		"detector.rpn.samples=1048577": "rpn.samples",
+		"detector.backbone.residual=[-1]": "residual", "detector.rpn.neg_iou=0.8": "rpn.neg_iou",
+		"detector.rpn.nms_iou=2": "rpn.nms_iou", "detector.rpn.samples=1048577": "rpn.samples",
 		"detector.rpn.before.train=-1": "rpn.before.train", "detector.rpn.after.test=-1": "rpn.after.test",
 		"detector.rpn.sizes=[32]": "rpn.sizes", "detector.rpn.sizes=[7,11,0,25,35]": "rpn.sizes",
 		"detector.rpn.sizes=[7,11,1e9,25,35]": "rpn.sizes", "detector.rpn.ratios=[-1]": "rpn.ratios",
 		"detector.rpn.ratios=[]": "rpn.ratios", "detector.roi.samples=-2": "roi.samples",
-		"detector.roi.max_detections=-1": "roi.max_detections",
-		"detector.roi.size=1001":         "roi.size", "detector.roi.score_threshold=1.5": "roi.score_threshold",
-		"detector.roi.positive=-1":       "roi.positive",
+		"detector.roi.max_detections=-1": "roi.max_detections", "detector.roi.size=1001": "roi.size",
+		"detector.roi.score_threshold=1.5": "roi.score_threshold", "detector.roi.positive=-1": "roi.positive",
 		"detector.roi.canonical_size=-1": "roi.canonical_size", "detector.std=[1,-1,1]": "std",
 		"detector.roi.convs=[1048577]": "roi.convs", "detector.roi.dense=[0]": "dense", "detector.roi.masks=[3,0]": "masks",
 		"detector.roi.masks=[]": "masks", "detector.roi.stages=[]": "roi.stages", "detector.roi.stages=[{}]": "stage 0",
@@ -484,9 +478,8 @@ func TestRun_OnAFolder(t *testing.T) {
 		t.Errorf("evaluations are %+v", rows.Evals)
 	}
 	best, _, err := checkpoints.Find(run.Dir, "")
-	if err != nil || filepath.Base(filepath.Dir(best.Path)) != checkpoints.BestDir {
-		t.Errorf("opened is %v (%v), want the best checkpoint", best, err)
-	}
+	gomlxtest.NoError(t, err)
+	equal(t, "the opened checkpoint", filepath.Base(filepath.Dir(best.Path)), checkpoints.BestDir)
 	run.Train = folder(1) // the same in another place
 	finished(t, run)
 	run.Train = folder(2)

@@ -146,42 +146,38 @@ func testRunLengths(t *testing.T) {
 	}
 	fixtures.JSON(t, set, "rle_cases.json", &cases)
 	tolerance := readMeta(t).Tolerance.IoU
-	holds := func(t *testing.T, r RLE, err error, packed string, area int, box *Box) {
+	holds := func(name string, r RLE, err error, packed string, area int, box *Box) {
 		t.Helper()
 		gomlxtest.NoError(t, err)
-		equal(t, "string", r.pack(), packed)
-		equal(t, "read again", gomlxtest.Must(unpack(packed, r.Height, r.Width))(t).Counts, r.Counts)
-		equal(t, "area", r.Area(), area)
+		equal(t, name+": string", r.pack(), packed)
+		equal(t, name+": read again", gomlxtest.Must(unpack(packed, r.Height, r.Width))(t).Counts, r.Counts)
+		equal(t, name+": area", r.Area(), area)
 		if box != nil {
-			equal(t, "box", r.Box(), *box)
+			equal(t, name+": box", r.Box(), *box)
 		}
 	}
 	named := map[string]RLE{}
 	for _, c := range cases.Masks {
-		t.Run("mask/"+c.Name, func(t *testing.T) {
-			var mask []bool
-			for _, pixel := range strings.Join(c.Rows, "") {
-				mask = append(mask, pixel == '1')
-			}
-			r := Encode(mask, c.H, c.W)
-			named[c.Name] = r
-			holds(t, r, nil, c.String, c.Area, &c.Box)
-			equal(t, "counts", r.Counts, c.Counts)
-			equal(t, "decoded", r.Decode(), mask)
-		})
+		var mask []bool
+		for _, pixel := range strings.Join(c.Rows, "") {
+			mask = append(mask, pixel == '1')
+		}
+		r := Encode(mask, c.H, c.W)
+		named[c.Name] = r
+		holds(c.Name, r, nil, c.String, c.Area, &c.Box)
+		equal(t, c.Name+": counts", r.Counts, c.Counts)
+		equal(t, c.Name+": decoded", r.Decode(), mask)
 	}
 	for i, c := range cases.Merge {
 		if c.Intersect == 1 {
 			continue
 		}
-		t.Run(fmt.Sprintf("merge/%d", i), func(t *testing.T) {
-			var masks []RLE
-			for _, name := range c.Inputs {
-				masks = append(masks, named[name])
-			}
-			r, err := unite(masks...)
-			holds(t, r, err, c.String, c.Area, nil)
-		})
+		var masks []RLE
+		for _, name := range c.Inputs {
+			masks = append(masks, named[name])
+		}
+		r, err := unite(masks...)
+		holds(fmt.Sprint("merge ", i), r, err, c.String, c.Area, nil)
 	}
 	for i, row := range cases.IoU.IoU {
 		for j, want := range row {
@@ -198,31 +194,25 @@ func testRunLengths(t *testing.T) {
 		}
 	}
 	for _, c := range cases.Polygons {
-		t.Run("polygon/"+c.Name, func(t *testing.T) {
-			for i, xy := range c.Polygons {
-				equal(t, "part", gomlxtest.Must(fromPolygon(xy, c.H, c.W))(t).pack(), c.Parts[i])
-			}
-			s := Segmentation{Polygons: c.Polygons}
-			r, err := s.Mask(c.H, c.W)
-			holds(t, r, err, c.Merged, c.Area, &c.Box)
-			want := strings.NewReplacer("0", ".", "1", "#").Replace(strings.Join(c.Rows, "\n"))
-			if got := drawn(r.Decode(), c.W); c.Rows != nil && got != want {
-				t.Errorf("mask\n%s\nwant\n%s", got, want)
-			}
-		})
+		for i, xy := range c.Polygons {
+			equal(t, c.Name+": part", gomlxtest.Must(fromPolygon(xy, c.H, c.W))(t).pack(), c.Parts[i])
+		}
+		s := Segmentation{Polygons: c.Polygons}
+		r, err := s.Mask(c.H, c.W)
+		holds("polygon "+c.Name, r, err, c.Merged, c.Area, &c.Box)
+		want := strings.NewReplacer("0", ".", "1", "#").Replace(strings.Join(c.Rows, "\n"))
+		if got := drawn(r.Decode(), c.W); c.Rows != nil && got != want {
+			t.Errorf("polygon %s: mask\n%s\nwant\n%s", c.Name, got, want)
+		}
 	}
 	for i, c := range cases.Boxes {
-		t.Run(fmt.Sprintf("box/%d", i), func(t *testing.T) {
-			r, err := fromPolygon(c.Box.polygon(), c.H, c.W)
-			holds(t, r, err, c.String, c.Area, nil)
-		})
+		r, err := fromPolygon(c.Box.polygon(), c.H, c.W)
+		holds(fmt.Sprint("box ", i), r, err, c.String, c.Area, nil)
 	}
 	for _, c := range cases.Uncompressed {
-		t.Run("uncompressed/"+c.Name, func(t *testing.T) {
-			s := RLE{c.Size[0], c.Size[1], c.Counts}.Segmentation()
-			r, err := s.Mask(0, 0)
-			holds(t, r, err, c.String, c.Area, &c.Box)
-		})
+		s := RLE{c.Size[0], c.Size[1], c.Counts}.Segmentation()
+		r, err := s.Mask(0, 0)
+		holds("uncompressed "+c.Name, r, err, c.String, c.Area, &c.Box)
 	}
 }
 

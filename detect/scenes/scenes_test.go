@@ -365,20 +365,17 @@ func TestImagesMoveWithTheirObjects(t *testing.T) {
 				if inside {
 					want = [3]uint8(s.Image.Pixels[3*(y*53+source(x)):])
 				}
-				if p := [3]uint8(got.Image.Pixels[3*(y*61+x):]); p != want {
-					t.Fatalf("flip %v: pixel %d, %d is %v, want %v", flip, y, x, p, want)
-				}
+				place := fmt.Sprintf("flip %v: at %d, %d ", flip, y, x)
+				equal(t, place+"the pixel", [3]uint8(got.Image.Pixels[3*(y*61+x):]), want)
 				for k, o := range got.Objects {
-					if o.Mask.Decode()[y*61+x] != (inside && s.Objects[k].Mask.Decode()[y*53+source(x)]) {
-						t.Fatalf("flip %v: object %d at %d, %d", flip, k, y, x)
-					}
+					shown := inside && s.Objects[k].Mask.Decode()[y*53+source(x)]
+					equal(t, place+"an object", o.Mask.Decode()[y*61+x], shown)
 				}
 			}
 		}
 		for k, o := range got.Objects {
-			if o.Box != o.Mask.Box() || o.Class != s.Objects[k].Class {
-				t.Errorf("object %d: %+v", k, o)
-			}
+			equal(t, fmt.Sprint("box of object ", k), o.Box, o.Mask.Box())
+			equal(t, fmt.Sprint("class of object ", k), o.Class, s.Objects[k].Class)
 		}
 	}
 	v := view{rows: 80, cols: 106, top: 21, left: 33}
@@ -412,10 +409,7 @@ func TestPolygonsMasksAndBoxesMoveAlike(t *testing.T) {
 		{view{rows: 240, cols: 360, top: 0, left: 260}, coco.Box{0, 40, 4, 40}}, // by 4: 48…264, 40…160; 80 rows
 	} {
 		got := j.apply(s, c.view)
-		if len(got.Objects) != 3 {
-			t.Errorf("%+v: %d objects", c.view, len(got.Objects))
-			continue
-		}
+		equal(t, fmt.Sprintf("%+v: objects", c.view), len(got.Objects), 3)
 		for k, o := range got.Objects {
 			gomlxtest.NearAbs(t, fmt.Sprintf("%+v: object %d", c.view, k), o.Box[:], c.want[:], 1e-9)
 			if k == 1 && o.Mask.Area() != int(c.want[2]*c.want[3]) {
