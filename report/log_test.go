@@ -60,9 +60,7 @@ func TestLinesThatAreNoRowsAreNamedWithTheReason(t *testing.T) {
 	equal(t, "steps", rows.Results[0].Steps, 5)
 	equal(t, "skipped", len(rows.Skipped), 4)
 	for i, at := range []string{":3: ", ":4: ", ":5: ", ":7: "} {
-		if !strings.HasPrefix(rows.Skipped[i], path+at) {
-			t.Errorf("skipped %q, want %q", rows.Skipped[i], at)
-		}
+		equal(t, rows.Skipped[i], strings.HasPrefix(rows.Skipped[i], path+at), true)
 	}
 	write(`{"kind":"eval","step":7,"lo`) // without an end
 	gomlxtest.NoError(t, Append(path, Eval{Job: job, Step: 3}))

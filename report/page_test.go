@@ -66,14 +66,11 @@ func TestRunPage(t *testing.T) {
 	document, texts := rendered(t, runExample())
 	for _, want := range []string{"25 %", "2,712,345", "20 (2.5 epochs)", "1h2m5s, 31.2 images/s", "best, step 10",
 		"validation top-1 62.50 %, top-5 93.75 %, loss 1.3750", "model.width", "vit-pets: cifar100-small on cifar100-train"} {
-		if !slices.Contains(texts, want) {
-			t.Errorf("no text %q", want)
-		}
+		equal(t, "the page has "+want, slices.Contains(texts, want), true)
 	}
 	for _, content := range []string{"not really", "nor this"} {
-		if !strings.Contains(document, `src="data:image/png;base64,`+base64.StdEncoding.EncodeToString([]byte(content))+`"`) {
-			t.Errorf("no figure %q", content)
-		}
+		source := `src="data:image/png;base64,` + base64.StdEncoding.EncodeToString([]byte(content)) + `"`
+		equal(t, "the page has the figure "+content, strings.Contains(document, source), true)
 	}
 	images := regexp.MustCompile(`data:image/png;base64,[^"]*`)
 	document = images.ReplaceAllString(document, "")
@@ -110,9 +107,7 @@ func TestPage_EscapesItsFields(t *testing.T) {
 	}
 	all := strings.Join(texts, "\n")
 	for _, text := range given {
-		if !strings.Contains(all, text) {
-			t.Errorf("%q cannot be read in the page", text)
-		}
+		equal(t, "the page shows "+text, strings.Contains(all, text), true)
 	}
 }
 

@@ -119,9 +119,8 @@ func TestAll_PublishedRowsAreOfTheirVariants(t *testing.T) {
 	recipe, _ := shapes(t)
 	for file, name := range map[string]string{"cifar100-sphere-study": "sphere", "frozen-demo": "frozen",
 		"gate-cifar100": "gate", "gate-sphere": "gate", "shapes-shift": "shift"} {
-		rows := gomlxtest.Must(report.ReadFiles("../docs/runs/" + file + ".jsonl"))(t)
 		study := gomlxtest.Must(ByName(name))(t)
-		for _, row := range rows.Results {
+		for _, row := range rowsIn(t, "../docs/runs", file+".jsonl") {
 			at := slices.IndexFunc(study.Variants, func(v Variant) bool { return v.Label == row.Encoding })
 			if at < 0 {
 				t.Fatalf("%s: %s has no variant %q", file, name, row.Encoding)
@@ -141,19 +140,16 @@ func TestAll_PublishedRowsAreOfTheirVariants(t *testing.T) {
 			gomlxtest.NoError(t, json.Unmarshal(row.Settings, &got))
 			what := file + ": " + row.Encoding
 			equal(t, what, []any{got.Freeze, got.Model.Position}, []any{want.Freeze, study.Variants[at].Position})
-			if !maps.Equal(got.Params, want.Params) {
-				t.Errorf("%s trained with %v, want %v", what, got.Params, want.Params)
-			}
-			if o := got.Optimizer; name == "sphere" && (o.DecayAll != want.Optimizer.DecayAll ||
-				!maps.Equal(o.LearningRates, want.Optimizer.LearningRates)) {
-				t.Errorf("%s trained with %+v, want %+v", what, o, want.Optimizer)
+			equal(t, fmt.Sprintf("%s: %v are %v", what, got.Params, want.Params), maps.Equal(got.Params, want.Params), true)
+			if got, want := got.Optimizer, want.Optimizer; name == "sphere" {
+				equal(t, what, fmt.Sprint(got.DecayAll, got.LearningRates), fmt.Sprint(want.DecayAll, want.LearningRates))
 			}
 		}
 	}
 	for file, name := range map[string]string{"demo-pretrain": "demo-pretrain", "cifar100-small": "cifar100-small",
 		"cifar100-fifteen-seeds": "cifar100-15", "shapes": "shapes"} {
 		want := gomlxtest.Must(finetune.RecipeByName(name))(t)
-		for _, row := range gomlxtest.Must(report.ReadFiles("../docs/runs/" + file + ".jsonl"))(t).Results {
+		for _, row := range rowsIn(t, "../docs/runs", file+".jsonl") {
 			var got finetune.Recipe
 			if err := json.Unmarshal(row.Settings, &got); err != nil || row.Recipe != name {
 				continue // of before rows had settings
@@ -169,7 +165,7 @@ func TestAll_PublishedRowsAreOfTheirVariants(t *testing.T) {
 		side  float64
 	}{"frozen-demo": {"frozen", 24}, "shapes-resolution": {"resolution", 32}} {
 		rows, sizes := map[string]bool{}, map[string]bool{}
-		for _, row := range gomlxtest.Must(report.ReadFiles("../docs/runs/" + file + ".jsonl"))(t).Results {
+		for _, row := range rowsIn(t, "../docs/runs", file+".jsonl") {
 			rows[row.ImageSize] = true
 		}
 		all := gomlxtest.Must(ByName(of.study))(t).EvalSizes
@@ -216,9 +212,8 @@ func TestSizesOf_WholePatchesOfASquareOfEqualArea(t *testing.T) {
 		equal(t, fmt.Sprint(c), gomlxtest.Must(SizesOf(c.multiples, recipe, &set.Info))(t), c.want)
 	}
 	recipe.Model.PatchSize = 0
-	if _, err := SizesOf(aspects, recipe, &set.Info); err == nil {
-		t.Error("sizes of unknown patches")
-	}
+	_, err := SizesOf(aspects, recipe, &set.Info)
+	equal(t, "sizes of unknown patches", err == nil, false)
 }
 
 // The numbers are worked out by hand: ± SE of 90 % of 400 images is √(0.9·0.1/400) = 1.5 points.

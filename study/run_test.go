@@ -55,6 +55,12 @@ func run(t *testing.T, s *Study) {
 	gomlxtest.NoError(t, s.Run(t.Context()))
 }
 
+// rowsIn are the results in a file.
+func rowsIn(t *testing.T, file ...string) []report.Result {
+	t.Helper()
+	return gomlxtest.Must(report.ReadFiles(filepath.Join(file...)))(t).Results
+}
+
 // lines are the first cells of a table's rows.
 func lines(t *testing.T, s *Study, cells int) (got []string) {
 	t.Helper()
@@ -116,12 +122,10 @@ func TestRun_OtherSizesAreEvaluatedOnceWithTheWeightsOfTheRow(t *testing.T) {
 		}
 		measured[weights] = rows[1].Test
 	}
-	if measured["best"] == measured["last"] {
-		t.Errorf("best and last: %+v", measured)
-	}
+	equal(t, "best and last weights are the same", measured["best"] == measured["last"], false)
 	for _, u := range units {
-		rows := gomlxtest.Must(report.ReadFiles(filepath.Join(u.Dir, multiResolutionFile)))(t)
-		equal(t, u.String()+": rows of other sizes, each once for both weights", len(rows.Results), 6)
+		rows := rowsIn(t, u.Dir, multiResolutionFile)
+		equal(t, u.String()+": rows of other sizes, each once for both weights", len(rows), 6)
 	}
 	equal(t, "lines", lines(t, s, 3), []string{"small|learned|2", "small|wepe|2", "small at 16x16|learned|2",
 		"small at 16x16|wepe|2", "small at 24x24|learned|2", "small at 24x24|wepe|2", "small at 8x32|learned|2",
@@ -129,12 +133,10 @@ func TestRun_OtherSizesAreEvaluatedOnceWithTheWeightsOfTheRow(t *testing.T) {
 	var names []string
 	for _, path := range gomlxtest.Must(s.Curves())(t) {
 		names = append(names, filepath.Base(path))
-		if info, err := os.Stat(path); err != nil || info.Size() < 1000 {
-			t.Errorf("%s: %v", path, err)
-		}
+		equal(t, path+" has content", gomlxtest.Must(os.Stat(path))(t).Size() > 1000, true)
 	}
 	equal(t, "pictures", names, []string{"curves.png", "scalars.png", "resolution.png"})
-	trained := gomlxtest.Must(report.ReadFiles(filepath.Join(units[0].Dir, engine.RowsFile)))(t).Results[0]
+	trained := rowsIn(t, units[0].Dir, engine.RowsFile)[0]
 	s.EvalSizes = [][2]float64{{2, 2}}
 	other, _, err := data.Shapes("shape", 11, 7, 16, 0)
 	gomlxtest.NoError(t, err)
@@ -145,9 +147,7 @@ func TestRun_OtherSizesAreEvaluatedOnceWithTheWeightsOfTheRow(t *testing.T) {
 		"a row without a recipe":  s.multiResolution(t.Context(), units[0], report.Result{}, test),
 		"images of other classes": s.multiResolution(t.Context(), units[0], trained, other),
 	} {
-		if err == nil {
-			t.Errorf("%s: no error", name)
-		}
+		equal(t, name+" is no error", err == nil, false)
 	}
 }
 
@@ -178,9 +178,7 @@ func TestRun_FirstProcessOfAGroupWritesAlone(t *testing.T) {
 	}
 	s := recorded(t)
 	s.Group = twin(0)
-	if err := s.Run(t.Context()); err == nil {
-		t.Error("processes share the runs of a record")
-	}
+	equal(t, "processes share the runs of a record", s.Run(t.Context()) == nil, false)
 }
 
 func TestRun_PageOlderThanItsRowsIsWrittenAgain(t *testing.T) {
@@ -201,11 +199,8 @@ func TestRun_PageOlderThanItsRowsIsWrittenAgain(t *testing.T) {
 // In a study with a record it is a row, otherwise an error after the others have ended.
 func TestRun_TrainingThatDivergesDoesNotStopTheOthers(t *testing.T) {
 	gomlxtest.OnGo(t)
-	for _, parts := range [][2]string{{}, {"some", "all"}} {
-		s := small(t)
-		s.Variants = []Variant{{"learned", "wild", wild}, {"learned", "learned", ""}}
-		s.Parts = parts
-		s.Tasks[0].Measure = func(context.Context, Unit, *finetune.Model) (m report.Metrics, _ string, _ error) { return }
+	for _, s := range []*Study{small(t), recorded(t)} {
+		s.Seeds, s.Variants = 2, []Variant{{"learned", "wild", wild}, {"learned", "learned", ""}}
 		err := s.Run(t.Context())
 		if !s.recorded() {
 			is(t, "two runs that diverge", err, engine.ErrDiverged)
@@ -270,17 +265,15 @@ func TestRun_ShardsAndInterruptions(t *testing.T) {
 func TestTask_MayHaveValidationImages(t *testing.T) {
 	gomlxtest.OnGo(t)
 	s := single(t, "none")
-	validation, _, err := data.Shapes("where", 13, 5, 16, 3)
-	gomlxtest.NoError(t, err)
 	read := s.Tasks[0].Images
 	s.Tasks[0].Images = func(ctx context.Context, u Unit) (data.Splits, error) {
 		p, err := read(ctx, u)
-		p.Validation = validation
+		p.Validation, p.Test = p.Test, p.Train // 17 and 31 images
 		return p, err
 	}
 	run(t, s)
-	rows := gomlxtest.Must(report.ReadFiles(filepath.Join(s.Dir, "none-seed0", engine.RowsFile)))(t).Results
-	equal(t, "results, validation images", [2]int{len(rows), rows[0].Validation.Images}, [2]int{1, 13})
+	rows := rowsIn(t, s.Dir, "none-seed0", engine.RowsFile)
+	equal(t, "results, validation images", [2]int{len(rows), rows[0].Validation.Images}, [2]int{1, 17})
 }
 
 // As from two commands with one directory: learned with one recipe, WePE with another.
@@ -439,9 +432,8 @@ func TestFromFiles_ChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) {
 		m.Recipe.EvalBatchSize = 1029 // more than are read at a time
 		again, images, err := task.Measure(t.Context(), u, m)
 		gomlxtest.NoError(t, err)
-		if !strings.Contains(string(row.Settings), fmt.Sprintf(`"measured":%q`, images)) {
-			t.Errorf("%s: %s lacks the fingerprint %s of the same images in other batches", u, row.Settings, images)
-		}
+		equal(t, u.String()+": the row has the fingerprint of the same images in other batches",
+			strings.Contains(string(row.Settings), fmt.Sprintf(`"measured":%q`, images)), true)
 		equal(t, u.String(), []any{row.Dataset, want.Images}, []any{"all", 1030})
 		for _, got := range []report.Metrics{row.Test, again} {
 			gomlxtest.NearAbs(t, u.String(), []float64{float64(got.Loss)}, []float64{float64(want.Loss)}, 1e-6)

@@ -200,7 +200,7 @@ func TestMerge_JoinsRowsOnceInAnyOrder(t *testing.T) {
 			gomlxtest.NoError(t, s.Merge(order))
 		}
 		var got string
-		for _, r := range gomlxtest.Must(report.ReadFiles(filepath.Join(s.Dir, recordOf(Shard{}))))(t).Results {
+		for _, r := range rowsIn(t, s.Dir, recordOf(Shard{})) {
 			got += fmt.Sprint(r.ID, r.Steps, " ")
 		}
 		equal(t, "joined, by date, then name; the earlier a", got, "a4 b2 c3 ")
@@ -316,10 +316,8 @@ func TestSweep_IsEveryCombinationThatAnEncodingReads(t *testing.T) {
 		"hybrid": "wepe_gate", "wepe": "wepe_beta_pos", "wepe-bias": "wepe_area",
 	} {
 		got := of(position, strings.ReplaceAll(sweep, "wepe_gate", setting))
-		if len(got) != 8 || got[0] != "learning_rate=0.01;"+setting+"=0.1;augment.size=[24,24]" ||
-			got[7] != "learning_rate=0.03;"+setting+"=0.5;augment.size=[32,48]" {
-			t.Errorf("%s: %q", position, got)
-		}
+		equal(t, position, []any{len(got), got[0], got[len(got)-1]}, []any{8, "learning_rate=0.01;" + setting +
+			"=0.1;augment.size=[24,24]", "learning_rate=0.03;" + setting + "=0.5;augment.size=[32,48]"})
 	}
 	equal(t, "without a sweep, the recipe as it is", of("learned", ""), []string{""})
 	s := planned(t) // without image sizes, and with a checkpoint of unknown patch size

@@ -211,11 +211,8 @@ func TestMasked_OfAPlainFolderPerClass(t *testing.T) {
 		for i := range 7 {
 			grey++
 			img, mask := image.NewGray(image.Rect(0, 0, 24, 24)), image.NewGray(image.Rect(0, 0, 24, 24))
-			for p := range img.Pix {
-				if img.Pix[p] = uint8(grey); p < 24*grey {
-					mask.Pix[p] = 255
-				}
-			}
+			copy(img.Pix, bytes.Repeat([]byte{byte(grey)}, 24*24))
+			copy(mask.Pix, bytes.Repeat([]byte{255}, 24*grey))
 			name := fmt.Sprintf("%s/%d.png", class, i)
 			files["own/"+name], files["masks/"+name] = datatest.PNG(img), datatest.PNG(mask)
 			listed = append(listed, name)
@@ -232,14 +229,10 @@ func TestMasked_OfAPlainFolderPerClass(t *testing.T) {
 			set, mask, err := d.Masked(t.Context(), masks, m, 100)
 			gomlxtest.NoError(t, err)
 			for i := range set.Len() {
-				rows := 0
-				for _, object := range mask(i) {
-					if object {
-						rows++
-					}
-				}
-				if want := 24 * int(set.Row(i)[0]); rows != want || set.Len() != grey {
-					t.Errorf("%s of %s: an object of %d pixels, want %d; %d images", masks, spec, rows, want, set.Len())
+				object := 24 * int(set.Row(i)[0])
+				want := append(slices.Repeat([]bool{true}, object), make([]bool, 24*24-object)...)
+				if got := mask(i); !slices.Equal(got, want) || set.Len() != grey {
+					t.Errorf("%s of %s: an object %v, want %v; %d images", masks, spec, got, want, set.Len())
 				}
 			}
 		}
