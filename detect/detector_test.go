@@ -114,7 +114,7 @@ func TestDetector_PatchNeedNotDivideByFour(t *testing.T) {
 	}
 	anchors, ends := d.Recipe.Detector.anchors(42, 70) // 3×5 patches
 	equal(t, "ends of anchors", ends, []int{12 * 20 * 3, 6*10*3 + 720, 3*5*3 + 900, 1*2*3 + 945, 1*1*3 + 951})
-	gomlxtest.NearAbs(t, "centre of the second place", []float32{(anchors[3][0] + anchors[3][2]) / 2}, []float64{3.5}, 5e-6)
+	gomlxtest.NearAbs(t, "centre of the second", []float32{(anchors[3][0] + anchors[3][2]) / 2}, []float64{3.5}, 5e-6)
 	for stride, want := range map[float64]int{3.5: 2, 4: 2, 7: 3, 14: 4, 16: 4, 5: 2, 6: 3} {
 		equal(t, fmt.Sprint("stride ", stride), levelNumber(stride), want)
 	}
@@ -265,7 +265,8 @@ func TestRun_StartsFromAPretrainedModel(t *testing.T) {
 		rows, cols := 6*m.Config.PatchSize, 5*m.Config.PatchSize
 		resampled := gomlxtest.Must(checkpoints.Import(run.From, checkpoints.ImportOptions{ImageRows: rows, ImageCols: cols,
 			Resample: "hf"}))(t)
-		run.Recipe.Detector.Backbone = Backbone{Config: vit.Config{ImageRows: rows, ImageCols: cols}}
+		run.Recipe = gomlxtest.Must(RecipeByName(Photographs))(t)
+		run.Recipe.Detector.Backbone.ImageRows, run.Recipe.Detector.Backbone.ImageCols = rows, cols
 		prepared, err := run.prepared()
 		if m.Config.Width%4 != 0 { // the pyramid halves the width twice
 			refused(t, err, "width")

@@ -170,9 +170,10 @@ func detectTrain() *cobra.Command {
 	c := &cobra.Command{Use: "train [MODEL]", Short: "Train ViTDet with Mask R-CNN, from scratch or on MODEL's backbone",
 		Args: cobra.MaximumNArgs(1)}
 	f := cli.FlagsOf(c)
-	f.StringVar(&o.recipe, "recipe", "scenes", "one of "+strings.Join(detection.RecipeNames(), ", "))
+	f.StringVar(&o.recipe, "recipe", "", "one of "+strings.Join(detection.RecipeNames(), ", ")+
+		"; default scenes, with MODEL "+detection.Photographs)
 	f.Completion("recipe", detection.RecipeNames()...)
-	f.Positions(&o.positions, "encodings, separated by commas; default the recipe's")
+	f.Positions(&o.positions, "encodings, separated by commas; default the recipe's or MODEL's")
 	f.Seeds(&o.seeds, "")
 	f.Settings(&o.set, detection.Recipe{})
 	o.objects.flags(f)
@@ -188,7 +189,7 @@ func detectTrain() *cobra.Command {
 
 func (o *detecting) run(c *cobra.Command, model string) error {
 	ctx := cli.Interruptible(c)
-	r := o.chosen()
+	r := o.chosen(model)
 	o.unread(c)
 	if o.exportTo != "" {
 		const where = "with --export-coco, which trains nothing"
@@ -219,7 +220,10 @@ func (o *detecting) run(c *cobra.Command, model string) error {
 	if o.exportTo != "" {
 		return o.write(out, d, o.exportTo)
 	}
-	d.From = origin(c, model, checkpoints.BestDir)
+	if d.From = origin(c, model, checkpoints.BestDir); o.positions == nil {
+		info := must.M1(checkpoints.Inspect(d.From, checkpoints.ImportOptions{HeadOptional: true}))
+		o.positions = []string{info.Config.Position}
+	}
 	d.Backend = openBackend(o.backend, 0)
 	defer d.Backend.Finalize()
 	root := cmp.Or(o.out, run.Dir(r.Name, d.Dataset))
@@ -254,14 +258,20 @@ func trainDetector(ctx context.Context, d detection.Run) ([]report.Result, error
 	return rows, d.Page(model, rows)
 }
 
-// chosen returns the recipe with --set; its encoding is the default of --positions.
-func (o *detecting) chosen() detection.Recipe {
+// chosen returns the recipe with --set; its encoding, if it has one, is the default of --positions.
+func (o *detecting) chosen(model string) detection.Recipe {
 	cli.CheckPositions("positions", o.positions...)
-	r, err := detection.RecipeByName(o.recipe)
+	if model != "" {
+		o.recipe = cmp.Or(o.recipe, detection.Photographs)
+	}
+	r, err := detection.RecipeByName(cmp.Or(o.recipe, "scenes"))
 	must.M(cli.Usage(err))
 	own := r.Detector.Backbone.Position
+	if own == "" && model == "" {
+		must.M(cli.Usagef("--recipe %s takes its network from MODEL: name one", r.Name))
+	}
 	r = must.M1(run.Set(r, o.set, func(r detection.Recipe) string { return r.Detector.Backbone.Position }))
-	if o.positions == nil {
+	if o.positions == nil && own != "" {
 		o.positions = []string{own}
 	}
 	return r

@@ -320,7 +320,8 @@ func TestPredict_ReportsEachUnreadImageAndGoesOn(t *testing.T) {
 	args = append(args, hostile)
 	var out string
 	text := complains(t, func() {
-		code, err := 0, error(nil)
+		var code int
+		var err error
 		out, code, err = invoke(t, "predict --json", args...)
 		equal(t, "exit code", code, 1)
 		says(t, "error", fmt.Sprint(err), "300 of 301")
@@ -578,6 +579,9 @@ func TestDetect_TrainsMeasuresAndUsesADetector(t *testing.T) {
 	says(t, "a detector of boxes", succeeds(t, "detect eval boxes/wepe-seed0"+scenes), "mask AP –")
 	refuses(t, 2, "grid2d", "detect train --positions learned,grid2d"+scenes)
 	succeeds(t, "train --out classifier"+small)
+	says(t, "on a pretrained backbone", succeeds(t, "detect train classifier --out tuned --train-scenes 1 --set steps=1;"+
+		"batch_size=1;warmup_steps=0;detector.backbone.image_rows=64;detector.backbone.image_cols=64"+scenes),
+		"recipe photographs", "tuned/wepe-v-seed0")
 	for _, line := range []string{"detect eval classifier", "eval " + run + " --data shapes", "resume " + run,
 		"export " + run + " x"} {
 		refuses(t, 1, "detect", line)
