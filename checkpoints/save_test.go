@@ -299,7 +299,7 @@ func (f *faultyFiles) do(what, path string, run func() error, half func()) error
 	}
 	err := run()
 	f.dead = true
-	return fmt.Errorf("after %v: %w", err, errDead)
+	return errors.Join(err, errDead)
 }
 
 func (f *faultyFiles) mkdir(path string) error {

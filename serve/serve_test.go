@@ -838,7 +838,7 @@ func TestModels_AreListedAsByOpenAI(t *testing.T) {
 	gomlxtest.NoError(t, json.Unmarshal(raw, &got))
 	m := got.Data[0]
 	owner, _ := m["owned_by"].(string)
-	equal(t, "the list, its model, whether it is owned", []any{got.Object, len(got.Data), m["id"], m["object"], owner != ""},
+	equal(t, "the list, its model, its owner", []any{got.Object, len(got.Data), m["id"], m["object"], owner != ""},
 		[]any{"list", 1, "fake", "model", true})
 	near(t, "seconds since it was created", float64(time.Now().Unix()), m["created"].(float64), 3600)
 }

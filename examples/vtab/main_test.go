@@ -86,10 +86,10 @@ func rowsOf(t *testing.T, folder, list string, of *data.InMemory) (rows []int) {
 		Size: [2]int{of.Height, of.Width}}, nil))(t)
 	originals := map[string]int{} // they are all different
 	for row := range of.Len() {
-		originals[fmt.Sprint(of.Labels[row], of.Row(row))] = row
+		originals[fmt.Sprint(of.Labels[row])+string(of.Row(row))] = row
 	}
 	for i, label := range set.Labels {
-		row, known := originals[fmt.Sprint(label, set.Row(i))]
+		row, known := originals[fmt.Sprint(label)+string(set.Row(i))]
 		if !known || slices.Contains(rows, row) {
 			t.Fatalf("image %d of %s is not the original, is there twice, or has another label", i, list)
 		}
