@@ -3,6 +3,7 @@
 package vit
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,12 +32,12 @@ type original struct {
 
 // originalMeta is meta.json of a set, which has some of these.
 type originalMeta struct {
-	Config, Model any                // sizes, in one of them
-	Grids         [][2]int           `json:"grids_h_w"`
-	Tolerance     map[string]float64 // by what is compared
-	ProbeScale    float64            `json:"eps_probe_scale"`
-	NonSquare     [2]int             `json:"nonsquare_img_size"`
-	Rotated       int                `json:"rotated_layer"`
+	Config, Model any        // sizes, in one of them
+	Grids         [][2]int   `json:"grids_h_w"`
+	Tolerance     tolerances // by what is compared
+	ProbeScale    float64    `json:"eps_probe_scale"`
+	NonSquare     [2]int     `json:"nonsquare_img_size"`
+	Rotated       int        `json:"rotated_layer"`
 	Cases         []struct {
 		Name       string
 		Grid       [2]int `json:"grid_h_w"`
@@ -52,6 +53,21 @@ type originalMeta struct {
 		Layers [2]float64 `json:"layer_slopes"`
 	} `json:"bias_config"`
 	FullSize map[string]struct{ Total, Position int } `json:"full_size_parameters"`
+}
+
+type tolerances map[string]float64
+
+// UnmarshalJSON skips notes beside the numbers.
+func (n *tolerances) UnmarshalJSON(raw []byte) error {
+	all := map[string]any{}
+	err := json.Unmarshal(raw, &all)
+	*n = tolerances{}
+	for name, value := range all {
+		if x, ok := value.(float64); ok {
+			(*n)[name] = x
+		}
+	}
+	return err
 }
 
 func load(t *testing.T, set string) *original {
