@@ -457,12 +457,14 @@ func TestAttentionIsTheSoftmaxOfScaledScoresAndBiasInEveryBlock(t *testing.T) {
 	}
 }
 
-// A head's output at i is Σ_j a_ij·R(θ_j-θ_i)·v_j, equation 6 of GTA: the values in the frame of the query.
+// A head's output at i is Σ_j a_ij·R(θ_j-θ_i)·v_j, equation 6 of GTA: the values in the frame of the query. The patches
+// are at their places in the grid of training.
 // The weights a and values v are those of the trace, everything else is computed on the host.
 func TestValuesAreSeenInTheFrameOfTheQuery(t *testing.T) {
 	c := small("rope-mixed-qkv", poolClass) // 5×3 patches and a class token, 7 heads of 4 channels
 	store := gomlxtest.Seeded(t, 5)
-	const batch, heads, pairs, width = 3, 7, 2, 28
+	const batch, heads, pairs, width, trainedRows, trainedCols = 3, 7, 2, 28, 7, 11
+	store.SetParams(map[string]any{"rope_mixed_qkv_rows": trainedRows, "rope_mixed_qkv_cols": trainedCols})
 	images := noise(c, batch)
 	got := run(t, store, func(s *model.Scope, in []*Node) []*Node {
 		block := c.Trace(s.In("vit"), in[0], true).Blocks[1]
@@ -474,7 +476,8 @@ func TestValuesAreSeenInTheFrameOfTheQuery(t *testing.T) {
 		if token == 0 {
 			return 0 // class token
 		}
-		col, row := float64((token-1)%c.Cols()), float64((token-1)/c.Cols())
+		col := (float64((token-1)%c.Cols())+0.5)*trainedCols/float64(c.Cols()) - 0.5
+		row := (float64((token-1)/c.Cols())+0.5)*trainedRows/float64(c.Rows()) - 0.5
 		return col*f[head*pairs+pair] + row*f[(heads+head)*pairs+pair]
 	}
 	const output = "block_01/attention/output/"

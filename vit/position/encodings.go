@@ -53,7 +53,8 @@ var specs = []Spec{
 	{
 		Name: "rope-mixed-qkv", Doc: "rope-mixed on the values too, and outputs turned back (GTA)",
 		Source: "https://arxiv.org/abs/2310.10375", HeadDim: 4, Variables: []string{"rope_mixed_qkv/"},
-		Params: []string{ParamRopeTheta}, Neutral: []string{"frequencies"}, Kind: Rotary, New: newRopeMixedQKV,
+		Params: append(mixedQKVGrid.params(), ParamRopeTheta), TrainedGrid: mixedQKVGrid.of,
+		Neutral: []string{"frequencies"}, Kind: Rotary, New: newRopeMixedQKV,
 	},
 	{
 		Name: "rope-dinov3", Doc: "axial, with coordinates in [-1, 1] on any grid, jittered in training",

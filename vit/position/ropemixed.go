@@ -17,13 +17,20 @@ import (
 // + row·f_y[h,i] with frequencies learned in every block. They start as mixedFrequencies in directions drawn uniformly.
 // Rows and columns are counted, not scaled, on every grid.
 func newRopeMixed(scope *model.Scope, c Config) Encoder {
-	return newRotation("rope-mixed", c, false, mixedPairs(scope.In("rope_mixed"), c))
+	return newRotation("rope-mixed", c, false, mixedPairs(scope.In("rope_mixed"), c, c.patch))
 }
 
-// newRopeMixedQKV is rope-mixed on the values too, whose sums are turned back.
+const mixedQKVGrid = trainedGrid("rope_mixed_qkv")
+
+// newRopeMixedQKV is rope-mixed on the values too, whose sums are turned back. The patches of another grid are at their
+// places in that of training: column col of n is at (col+½)·trained/n - ½, rows likewise.
 func newRopeMixedQKV(scope *model.Scope, c Config) Encoder {
 	const name = "rope-mixed-qkv"
-	pairs := mixedPairs(scope.In("rope_mixed_qkv"), c)
+	rows, cols := mixedQKVGrid.read(scope, c)
+	pairs := mixedPairs(scope.In("rope_mixed_qkv"), c, func(k int) (x, y float64) {
+		col, row := c.patch(k)
+		return (col+0.5)*float64(cols)/float64(c.Cols) - 0.5, (row+0.5)*float64(rows)/float64(c.Rows) - 0.5
+	})
 	back := newRotation(name, c, false, func(g *Graph, block int) (cos, sin *Node) {
 		cos, sin = pairs(g, block)
 		return cos, Neg(sin)
@@ -31,9 +38,10 @@ func newRopeMixedQKV(scope *model.Scope, c Config) Encoder {
 	return valueRotary{newRotation(name, c, false, pairs), back}
 }
 
-func mixedPairs(scope *model.Scope, c Config) pairsFunc {
+// mixedPairs turns the pairs of the patches at the given columns and rows.
+func mixedPairs(scope *model.Scope, c Config, place func(k int) (x, y float64)) pairsFunc {
 	theta := ropeTheta(scope, 10)
-	at := tensors.FromFlatDataAndDimensions(c.coordinates(c.patch), c.Tokens(), 2, 1, 1)
+	at := tensors.FromFlatDataAndDimensions(c.coordinates(place), c.Tokens(), 2, 1, 1)
 	start := weight.AtOnce(func(r *rand.Rand) []float64 {
 		directions := make([]float64, c.Heads)
 		for h := range directions {

@@ -76,6 +76,7 @@ var ends = map[string][2]any{
 	"liere_trained_rows": {0, 16_384}, "liere_trained_cols": {0, 16_384}, "grid2d_rows": {0, 16_384},
 	"grid2d_cols": {0, 16_384}, "factorized_rows": {0, 16_384}, "factorized_cols": {0, 16_384},
 	"relative_table_rows": {0, 16_384}, "relative_table_cols": {0, 16_384},
+	"rope_mixed_qkv_rows": {0, 16_384}, "rope_mixed_qkv_cols": {0, 16_384},
 	"lape_rows": {0, 16_384}, "lape_cols": {0, 16_384}, "free_v_rows": {0, 16_384}, "free_v_cols": {0, 16_384},
 	ParamFourierWaves: {1, 16}, ParamFourierLearn: {true, false}, ParamLegendreDegree: {0, 8},
 }
@@ -139,7 +140,8 @@ func TestEncodersRefuseHyperparameters(t *testing.T) {
 func TestTrainedGridRecordsTheGrid(t *testing.T) {
 	wanted := map[string]map[string]any{"rope-axial": {}, "hybrid": {}, "none": {}, "fope": {fopeLength: 15},
 		"as2drope": {as2dRoPEBase: 5}}
-	for name, prefix := range map[string]string{"liere": "liere_trained", "grid2d": "grid2d", "factorized": "factorized",
+	for name, prefix := range map[string]string{"liere": "liere_trained", "grid2d": "grid2d",
+		"rope-mixed-qkv": "rope_mixed_qkv", "factorized": "factorized",
 		"relative-table": "relative_table", "wepe": "wepe", "wepe-sum": "wepe", "wepe-sphere": "wepe", "wepe-qkv": "wepe",
 		"wepe-v": "wepe", "wepe-lut": "wepe", "wepe-sphere-lut": "wepe"} {
 		wanted[name] = map[string]any{prefix + "_rows": 5, prefix + "_cols": 3}
