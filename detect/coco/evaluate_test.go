@@ -93,7 +93,8 @@ const set = "coco_eval"
 
 // meta are parameters and tolerances of the fixture.
 type meta struct {
-	Config struct {
+	Reference string
+	Config    struct {
 		Max    [3]int `json:"max_dets"`
 		Ranges Areas  `json:"area_ranges"`
 	} `json:"config"`
@@ -209,10 +210,17 @@ func testRunLengths(t *testing.T) {
 		r, err := fromPolygon(c.Box.polygon(), c.H, c.W)
 		holds(fmt.Sprint("box ", i), r, err, c.String, c.Area, nil)
 	}
+	old := strings.HasPrefix(readMeta(t).Reference, "cocodataset/cocoapi") // its boxes contain runs of length 0: see Box
 	for _, c := range cases.Uncompressed {
 		s := RLE{c.Size[0], c.Size[1], c.Counts}.Segmentation()
 		r, err := s.Mask(0, 0)
-		holds("uncompressed "+c.Name, r, err, c.String, c.Area, &c.Box)
+		box := &c.Box
+		for i, run := range c.Counts {
+			if old && i%2 == 1 && run == 0 {
+				box = nil
+			}
+		}
+		holds("uncompressed "+c.Name, r, err, c.String, c.Area, box)
 	}
 }
 
