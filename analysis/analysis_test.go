@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +17,7 @@ import (
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit"
 )
@@ -51,20 +51,6 @@ func trained(t *testing.T, position string, seed int64, change func(*finetune.Re
 	gomlxtest.NoError(t, err)
 	m.Finalize()
 	return run.Dir
-}
-
-// equal tests that a value is the one that is wanted.
-func equal[T any](t testing.TB, name string, got, want T) {
-	t.Helper()
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%s: %+v, want %+v", name, got, want)
-	}
-}
-
-// near tests that a number is the one that is wanted within a tolerance.
-func near(t testing.TB, name string, got, want, tolerance float64) {
-	t.Helper()
-	gomlxtest.NearAbs(t, name, []float64{got}, []float64{want}, tolerance)
 }
 
 func rowsOf(rows []Row, figure, model string) (of []Row) {
@@ -120,7 +106,7 @@ func TestComparison_EveryAnalysisMeasuresEveryModelOrGivesTheReason(t *testing.T
 		for _, m := range models {
 			rows := rowsOf(found, f.Name, m.Name)
 			measured := len(rows) > 0 && (m.Name != "wepe" || rows[0].Note == "") // all apply to it
-			equal(t, f.Name+" of "+m.Name, measured, true)
+			is.Equal(t, f.Name+" of "+m.Name, measured, true)
 			for _, r := range rows {
 				if (r.Measure == "") == (r.Note == "") {
 					t.Errorf("%s of %s: a row with measure %q and note %q", f.Name, m.Name, r.Measure, r.Note)
@@ -136,11 +122,11 @@ func TestComparison_EveryAnalysisMeasuresEveryModelOrGivesTheReason(t *testing.T
 		if r.Measure == "retained accuracy, %" && r.Model != "learned" { // two models have that name
 			whole := value(t, found, r.Analysis, r.Model, "top-1 accuracy, %", "original images")
 			left := value(t, found, r.Analysis, r.Model, "top-1 accuracy, %", r.At)
-			near(t, r.Model+r.At, float64(r.Value), 100*left/whole, 1e-9)
+			is.Near(t, r.Model+r.At, float64(r.Value), 100*left/whole, 1e-9)
 		}
 	}
 	// Both seeds of a column would have the same probe without positions, so only the first has it.
-	equal(t, "rows of the probe of two seeds", len(rowsOf(found, "probe", "learned")), 1+6+6)
+	is.Equal(t, "rows of the probe of two seeds", len(rowsOf(found, "probe", "learned")), 1+6+6)
 	for name, want := range map[string]int{"none": 0, "learned": 8, "wepe": 4} { // all but the first are compared with it
 		compared := 0
 		for _, r := range rowsOf(found, "masks", name) {
@@ -148,11 +134,11 @@ func TestComparison_EveryAnalysisMeasuresEveryModelOrGivesTheReason(t *testing.T
 				compared++
 			}
 		}
-		equal(t, "measures compared with the first model's masks", compared, want)
+		is.Equal(t, "measures compared with the first model's masks", compared, want)
 	}
 	// A bag of patches has no positions to lose, and the training size is the same size.
 	const top1 = "top-1 accuracy, %"
-	equal(t, "without positions", value(t, found, "shuffle", "none", top1, "patches shuffled"),
+	is.Equal(t, "without positions", value(t, found, "shuffle", "none", top1, "patches shuffled"),
 		value(t, found, "shuffle", "none", top1, "original images"))
 	for _, m := range models[:5] {
 		if a, b := value(t, found, "occlusion", m.Name, top1, "original images"),
@@ -170,8 +156,8 @@ func TestComparison_EveryAnalysisMeasuresEveryModelOrGivesTheReason(t *testing.T
 	path := filepath.Join(t.TempDir(), "rows.jsonl")
 	gomlxtest.NoError(t, Write(path, found))
 	read := gomlxtest.Must(Read(path))(t)
-	equal(t, "rows that are read", len(read), len(found))
-	equal(t, "commit", []any{read[0].Commit, read[0].Commit == ""}, []any{report.Commit(), false})
+	is.Equal(t, "rows that are read", len(read), len(found))
+	is.Equal(t, "commit", []any{read[0].Commit, read[0].Commit == ""}, []any{report.Commit(), false})
 }
 
 func TestTable_HasMeansRangesAndUndefinedValues(t *testing.T) {
@@ -186,12 +172,12 @@ func TestTable_HasMeansRangesAndUndefinedValues(t *testing.T) {
 		Row{Analysis: "decay", Model: "a", Measure: "hidden", Value: 1, Detail: true},
 		Row{Analysis: "other", Model: "c", Measure: "n"}, Row{Analysis: "decay", Model: "c", Value: nan, Note: "why"})
 	table := Table(rows, "decay")
-	equal(t, "rows", table.Rows, [][]string{{"n", "", "3.00 (2.00 … 4.00), 1 undefined", "0.500"},
+	is.Equal(t, "rows", table.Rows, [][]string{{"n", "", "3.00 (2.00 … 4.00), 1 undefined", "0.500"},
 		{"ρ", "", "undefined", "–"}, {"m", "", "–", "1234"}})
-	equal(t, "notes and columns of text", [2]int{len(table.Notes), table.TextColumns}, [2]int{1, 2})
-	equal(t, "columns", table.Header, []string{"", "", "a", "b"})
+	is.Equal(t, "notes and columns of text", [2]int{len(table.Notes), table.TextColumns}, [2]int{1, 2})
+	is.Equal(t, "columns", table.Header, []string{"", "", "a", "b"})
 	for v, want := range map[float64]string{0: "0", 99.94: "99.9", 0.01: "0.010", 0.00123: "0.0012", -12.34: "-12.3"} {
-		equal(t, fmt.Sprint(v), number(v), want)
+		is.Equal(t, fmt.Sprint(v), number(v), want)
 	}
 }
 
@@ -204,7 +190,7 @@ func TestChoose_NamesAndGroups(t *testing.T) {
 	}
 	for _, c := range []Comparison{{Models: []Model{{}}}, {Analyses: All}} {
 		_, _, err := c.Run(t.Context())
-		equal(t, "a comparison of nothing", err == nil, false)
+		is.Equal(t, "a comparison of nothing", err == nil, false)
 	}
 }
 
@@ -256,7 +242,7 @@ func TestComparison_FailuresAffectNoOther(t *testing.T) {
 	}
 	for i, m := range opened {
 		now, err := m.Fingerprint()
-		equal(t, fmt.Sprintf("model %d still has its weights", i), err == nil && now == fingerprints[i], false)
+		is.Equal(t, fmt.Sprintf("model %d still has its weights", i), err == nil && now == fingerprints[i], false)
 	}
 	comparison.Models = models[3:4]
 	if found, _, err = comparison.Run(t.Context()); err == nil || found != nil || comparison.Pairs != 8000 {

@@ -20,6 +20,7 @@ import (
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/internal/numeric"
 	"github.com/wepe-go/wepe/vit"
 )
@@ -121,14 +122,14 @@ func TestAttention_RowsAreMeansOverPatchesOfAllImages(t *testing.T) {
 				layer := fmt.Sprintf("layer %d", l+1)
 				gomlxtest.NearAbs(t, layer, []float64{got("entropy", "entropy, nats", layer),
 					got("distance", "attention distance, patches", layer)}, means[:2], 1e-5)
-				near(t, layer, got("range", "effective range, patches", layer), means[2], 1e-5)
-				equal(t, "heads of images", len(heads), 3*c.Heads)
+				is.Near(t, layer, got("range", "effective range, patches", layer), means[2], 1e-5)
+				is.Equal(t, "heads of images", len(heads), 3*c.Heads)
 				if l > 0 {
 					continue
 				}
 				for k, d := range rings.Distances {
 					at := fmt.Sprintf("%s at %.3g", layer, d)
-					near(t, at, got("distance", "weight by distance", at), weights[k], 1e-6)
+					is.Near(t, at, got("distance", "weight by distance", at), weights[k], 1e-6)
 				}
 				centre := c.Rows()/2*c.Cols() + c.Cols()/2 // of the first image, with the class token in the sums
 				fromCentre, away := make([]float64, c.Rows()*c.Cols()), make([]float64, c.Rows()*c.Cols())
@@ -184,13 +185,13 @@ func TestAttention_RowsOfFeaturesAreOfThePatchesOfEachModel(t *testing.T) {
 		_, r2 := numeric.NearestR2(patches, [][]float64{row, col}, 5)
 		embedded, _ := embed(patches, 240, 0)
 		got := func(measure string) float64 { return value(t, rows, "tsne", string("ab"[m]), measure, "") }
-		near(t, "neighbours", got("R² of row and column, 5 nearest neighbours"), r2, 1e-6)
+		is.Near(t, "neighbours", got("R² of row and column, 5 nearest neighbours"), r2, 1e-6)
 		silhouette := func(points []float64) float64 { return stat.Mean(numeric.Silhouettes(points, quadrants), nil) }
-		near(t, "features", got("silhouette by quadrant, features"), silhouette(patches), 1e-6)
-		near(t, "embedded", got("silhouette by quadrant, t-SNE"), silhouette(embedded), 0.05) // float32 noise grows
+		is.Near(t, "features", got("silhouette by quadrant, features"), silhouette(patches), 1e-6)
+		is.Near(t, "embedded", got("silhouette by quadrant, t-SNE"), silhouette(embedded), 0.05) // float32 noise grows
 	}
 	for l := range 2 {
-		near(t, "CKA", value(t, rows, "cka", "b", "unbiased linear CKA with the first model", fmt.Sprint("layer ", l+1)),
+		is.Near(t, "CKA", value(t, rows, "cka", "b", "unbiased linear CKA with the first model", fmt.Sprint("layer ", l+1)),
 			unbiasedCKA(pooled[l][0], pooled[l][1], 37), 1e-4)
 	}
 }
@@ -205,7 +206,8 @@ func TestCKA_ComparesLayersWithTheFirstModel(t *testing.T) {
 	if got := rowsOf(rows, "cka", "deep"); len(got) != 1 || got[0].At != "layer 1" || got[0].Value > 0.9999 {
 		t.Errorf("%+v, want layer 1 alone, and unlike", got)
 	}
-	near(t, "like itself", value(t, rows, "cka", "flat", "unbiased linear CKA with the first model", "layer 1"), 1, 1e-6)
+	is.Near(t, "like itself", value(t, rows, "cka", "flat", "unbiased linear CKA with the first model", "layer 1"), 1,
+		1e-6)
 	rows = asked(t, "cka", testImages(23), Model{Name: "m", Path: flat}, Model{Name: "m", Path: deep})
 	if got := rowsOf(rows, "cka", "m"); len(got) != 1 || got[0].Value > 0.9999 {
 		t.Errorf("%+v of two seeds", got)
@@ -217,7 +219,7 @@ func TestCKA_ComparesLayersWithTheFirstModel(t *testing.T) {
 		Model{Name: "deep", Path: deep}).Run(t.Context())
 	for _, name := range []string{"flat", "deep"} {
 		applies(t, rows, "cka", name, false)
-		equal(t, "mean and deviation of four measures", len(rowsOf(rows, "masks", name)), 8)
+		is.Equal(t, "mean and deviation of four measures", len(rowsOf(rows, "masks", name)), 8)
 	}
 }
 
@@ -241,12 +243,12 @@ func TestImages_AreSpreadOverTheDatasetAndCounted(t *testing.T) {
 		if !other {
 			count = 256
 		}
-		equal(t, "images of "+row.Analysis, row.Count, count)
+		is.Equal(t, "images of "+row.Analysis, row.Count, count)
 		if row.Analysis != "separation" {
-			near(t, row.Measure, float64(row.Value), float64(want[i].Value), 1e-6)
+			is.Near(t, row.Measure, float64(row.Value), float64(want[i].Value), 1e-6)
 		}
 	}
-	equal(t, "order of images", testFirst([]int{2, 3, 5, 7, 11, 13, 17}, 2), []int{2, 7, 3, 5, 11, 13, 17})
+	is.Equal(t, "order of images", testFirst([]int{2, 3, 5, 7, 11, 13, 17}, 2), []int{2, 7, 3, 5, 11, 13, 17})
 }
 
 // The overlap of the rollout's largest pixels with the masks of all images but two, which have no object. A mask of
@@ -292,7 +294,8 @@ func TestMasks_RowsAreOfTheThresholdsOfTheirNames(t *testing.T) {
 				add("point-biserial correlation", stat.Correlation(indicator(object), pixels, nil))
 			}
 		}
-		near(t, "contrast", value(t, rows, "rollout", model.Name, "coefficient of variation of the map", ""), contrast, 1e-6)
+		is.Near(t, "contrast", value(t, rows, "rollout", model.Name, "coefficient of variation of the map", ""), contrast,
+			1e-6)
 	}
 	for name, of := range all {
 		statistic, p := pairedT(of[1], of[0])
@@ -310,7 +313,7 @@ func TestMasks_RowsAreOfTheThresholdsOfTheirNames(t *testing.T) {
 			gomlxtest.NearAbs(t, model+": "+name, []float64{value(t, rows, "masks", model, name, "mean"),
 				value(t, rows, "masks", model, name, "standard deviation")}, []float64{mean, deviation}, 1e-6)
 		}
-		near(t, name, value(t, rows, "masks", "b", name, "p of the paired t-test against the first model"), p, 1e-4)
+		is.Near(t, name, value(t, rows, "masks", "b", name, "p of the paired t-test against the first model"), p, 1e-4)
 	}
 }
 
@@ -361,7 +364,7 @@ func TestSeparation_IsOfTheStrongestPatchesAndTheErrorOfEachImage(t *testing.T) 
 		gomlxtest.NearAbs(t, pool, []float64{counted, failed, got("mean separation, patches"),
 			got("correlation of separation and error, images")}, []float64{n, stat.Mean(wrong, nil) * n,
 			stat.Mean(separations, nil), stat.Correlation(separations, wrong, nil)}, 1e-9)
-		near(t, pool, got("correlation of separation and error rate, bins of at least 10 images"),
+		is.Near(t, pool, got("correlation of separation and error rate, bins of at least 10 images"),
 			stat.Correlation(centres, rates, nil), 0.02) // the bounds of bins are rounded
 		if few == 0 || len(rates) < 3 {
 			t.Errorf("%d bins, and %d of few images", len(rates), few)
@@ -384,7 +387,7 @@ func TestPredicts_NeedsTheClassesOfTheModel(t *testing.T) {
 	}
 	model := Model{Name: "m", Path: trained(t, "learned", 1, nil)}
 	of := func(set *data.InMemory) string { return fmt.Sprint(asked(t, "separation,shuffle", set, model)) } // with NaN
-	equal(t, "of permuted classes", of(permuted), of(images))
+	is.Equal(t, "of permuted classes", of(permuted), of(images))
 	for _, classes := range []string{"a b x", "a"} {
 		images.Classes = strings.Fields(classes)
 		clear(images.Labels)
@@ -416,7 +419,7 @@ func TestSubject_NumberOfImagesFollowsFromTheSizeOfTheModel(t *testing.T) {
 		s := &subject{model: &finetune.Model{Recipe: finetune.Recipe{Model: config}},
 			Images: &data.InMemory{Info: data.Info{Labels: make([]int32, c.images)}},
 			grid:   grid{Rows: config.Rows(), Cols: config.Cols(), Prefix: config.Prefix()}}
-		equal(t, name, [4]int{s.batch(c.images), s.attendedImages(), s.probedImages(), s.separatedImages()},
+		is.Equal(t, name, [4]int{s.batch(c.images), s.attendedImages(), s.probedImages(), s.separatedImages()},
 			[4]int{c.batch, c.attended, c.probed, c.separation})
 	}
 }
@@ -449,7 +452,7 @@ func TestComparison_FewestImagesAndPatches(t *testing.T) {
 		if c.model == one {
 			for figure, measure := range map[string]string{"entropy": "entropy, nats", "range": "effective range, patches",
 				"distance": "attention distance, patches"} {
-				equal(t, figure+" of one patch", value(t, rows, figure, "m", measure, "layer 2"), 0)
+				is.Equal(t, figure+" of one patch", value(t, rows, figure, "m", measure, "layer 2"), 0)
 			}
 		}
 	}
@@ -461,10 +464,10 @@ func TestModel_ImportOptionsAreThoseOfFilesWithoutMetadata(t *testing.T) {
 		google := Model{Name: "google", Path: fixtures.Dir(t, "jax_vit_npz")}
 		comparison := &Comparison{Backend: gomlxtest.Backend(), Images: Same(testImages(2), nil)}
 		_, err := comparison.open(t.Context(), google)
-		equal(t, "a grid that no file says is opened", err == nil, false)
+		is.Equal(t, "a grid that no file says is opened", err == nil, false)
 		google.Import = checkpoints.Hints{AssumeSquare: true}
 		rows := asked(t, "resolution,entropy", testImages(2), google)
 		applies(t, rows, "entropy", "google", true)
-		equal(t, "rows of resolution", len(rowsOf(rows, "resolution", "google")) > 0, true)
+		is.Equal(t, "rows of resolution", len(rowsOf(rows, "resolution", "google")) > 0, true)
 	})
 }

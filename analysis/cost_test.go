@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/study"
 )
 
@@ -69,7 +70,7 @@ func TestCost_WithoutAClockIsOfWallTime(t *testing.T) {
 			t.Errorf("%s: %g images/s", call, rate)
 		}
 	}
-	equal(t, "rows, 2 of the model and 2 of each call", len(rows), 6)
+	is.Equal(t, "rows, 2 of the model and 2 of each call", len(rows), 6)
 	killed := errors.New("killed")
 	ctx, cancel := context.WithCancel(t.Context())
 	for name, change := range map[string]func(*Cost){

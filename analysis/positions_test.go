@@ -17,6 +17,7 @@ import (
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/internal/numeric"
 	"github.com/wepe-go/wepe/study"
 )
@@ -36,7 +37,7 @@ func TestPositions_MeasuresAreOfTheTableInTheFiles(t *testing.T) {
 	p := gomlxtest.Must(numeric.PCA(table, patches, 12))(t)
 	rows := asked(t, "similarity,directions,decay", testImages(2), Model{Name: "a", Path: dir})
 	got := func(analysis, measure, at string) float64 { return value(t, rows, analysis, "a", measure, at) }
-	near(t, "norm", got("directions", "norm, root mean square", ""), floats.Norm(table, 2)/math.Sqrt(patches), 1e-6)
+	is.Near(t, "norm", got("directions", "norm, root mean square", ""), floats.Norm(table, 2)/math.Sqrt(patches), 1e-6)
 	sum, holding := 0.0, map[string]float64{}
 	for k, part := range p.Share {
 		for at, share := range map[string]float64{"90 %": 0.9, "99 %": 0.99} {
@@ -46,11 +47,11 @@ func TestPositions_MeasuresAreOfTheTableInTheFiles(t *testing.T) {
 		}
 		if sum += part; k < 3 {
 			at := fmt.Sprintf("first %d", k+1)
-			near(t, at, got("similarity", "variance explained by principal components", at), sum, 1e-5)
+			is.Near(t, at, got("similarity", "variance explained by principal components", at), sum, 1e-5)
 		}
 	}
 	for at, want := range holding {
-		equal(t, at, got("directions", "principal components that explain", at), want)
+		is.Equal(t, at, got("directions", "principal components that explain", at), want)
 	}
 	pairs := 0.0
 	for seed := range uint64(20) {
@@ -60,7 +61,7 @@ func TestPositions_MeasuresAreOfTheTableInTheFiles(t *testing.T) {
 		}
 		pairs += decayOf(noisy, grid{Rows: 3, Cols: 5}, decayBins).Pairs / 20
 	}
-	near(t, "noisy", got("decay", "correlation with distance, all pairs", "+ N(0, 1), mean of 20"), pairs, 1e-9)
+	is.Near(t, "noisy", got("decay", "correlation with distance, all pairs", "+ N(0, 1), mean of 20"), pairs, 1e-9)
 }
 
 // A cosine on n equidistant midpoints has variance ½, and is uncorrelated with cosines of other frequencies: the share
@@ -85,10 +86,10 @@ func TestExplained_IsTheShareOfOrthogonalWaves(t *testing.T) {
 		"half-waves up to one":          {points, halfWaves(g, 1), 9. / 25},
 		"noise, more waves than points": {noise, halfWaves(g, 12), 1},
 	} {
-		near(t, name, explained(c.points, c.features, g.patches()), c.want, 1e-9)
+		is.Near(t, name, explained(c.points, c.features, g.patches()), c.want, 1e-9)
 	}
 	none := explained(make([]float64, 2*g.patches()), one, g.patches())
-	equal(t, "no share of equal points", math.IsNaN(none), true)
+	is.Equal(t, "no share of equal points", math.IsNaN(none), true)
 }
 
 // sincos2d of width n has a sine and a cosine of row and column for each of n/4 frequencies.
@@ -96,7 +97,7 @@ func TestBases_HaveTheFeaturesOfTheirNames(t *testing.T) {
 	names, features := bases(grid{Rows: 3, Cols: 5})
 	for i, name := range names {
 		want := gomlxtest.Must(strconv.Atoi(regexp.MustCompile(`^\d+|\d+$`).FindString(name)))(t)
-		equal(t, name+": values for 15 patches", len(features[i]), 15*want)
+		is.Equal(t, name+": values for 15 patches", len(features[i]), 15*want)
 	}
 	// The half cell has half the distances from its corner, so its 2z is the whole cell's z.
 	whole, half := features[0], features[3]
@@ -124,7 +125,7 @@ func TestPositions_ModulationHasASimilarityAndNoProbe(t *testing.T) {
 	}
 	// 12 features of length 2 times matrices of deviation 0.1: 2·0.1·√(2 blocks · 3 matrices · width 12), before training.
 	want := 2 * 0.1 * math.Sqrt(2*3*12)
-	near(t, "norm", value(t, rows, "directions", "fourier-qkv", "norm, root mean square", ""), want, 0.35*want)
+	is.Near(t, "norm", value(t, rows, "directions", "fourier-qkv", "norm, root mean square", ""), want, 0.35*want)
 }
 
 // The paper's tables, recomputed in float64 on 14×14 patches, and its coefficients of variation.
@@ -168,7 +169,7 @@ func testSensitivity(t *testing.T) {
 
 func TestGridOf_PlacesValuesByBothSettings(t *testing.T) {
 	h := gridOf("", []string{"β = 1, γ = 3", "β = 2, γ = 5", "β = 2, γ = 3"}, []float64{7, 11, 13})
-	equal(t, "grid", fmt.Sprint(h.Rows, h.Cols, h.Values), "[β = 1 β = 2] [γ = 3 γ = 5] [[7 NaN] [13 11]]")
+	is.Equal(t, "grid", fmt.Sprint(h.Rows, h.Cols, h.Values), "[β = 1 β = 2] [γ = 3 γ = 5] [[7 NaN] [13 11]]")
 }
 
 // The sphere has neither a sum nor a surrogate; a hybrid of the surrogate has its β and γ alone, one over ℘ a span.
@@ -213,6 +214,6 @@ func TestSensitivity_SweepsAreTheSettingsOfTheEncoding(t *testing.T) {
 	for _, wrong := range []string{"nosuch.field=1", "wepe_alpha_u=many"} {
 		variants := []study.Variant{{Position: "wepe", Label: "x", Settings: wrong}}
 		err := s.sweep(study.Preset{Variants: variants})
-		equal(t, wrong+" is taken for what an encoding refuses", err == nil, false)
+		is.Equal(t, wrong+" is taken for what an encoding refuses", err == nil, false)
 	}
 }

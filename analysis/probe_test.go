@@ -13,6 +13,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 )
 
 // The initial weights, the inputs and the losses are from the released script, with its dropout set to 0.
@@ -76,7 +77,7 @@ func testProbe(t *testing.T) {
 	g := grid{Rows: c.Grid[0], Cols: c.Grid[1]}
 	for i, drawn := range slices.Collect(slices.Chunk(file["probe.pairs"].Data, 3)) {
 		want := g.offset(pair{int(drawn[0]), int(drawn[1]), int(drawn[2])})
-		equal(t, fmt.Sprint("pair ", drawn), want, [2]float64{float64(y[i][0]), float64(y[i][1])})
+		is.Equal(t, fmt.Sprint("pair ", drawn), want, [2]float64{float64(y[i][0]), float64(y[i][1])})
 		e.add(float64(predicted[i][0])-want[0], float64(predicted[i][1])-want[1])
 	}
 	done := e.finished()
@@ -125,9 +126,9 @@ func TestRings_PairsAreBalancedOverDistance(t *testing.T) {
 	}
 	want := 4000 / float64(len(rings.Distances)-1)
 	for _, d := range rings.Distances[1:] {
-		near(t, fmt.Sprint("pairs at the distance ", d), float64(counts[d]), want, 5*math.Sqrt(want))
+		is.Near(t, fmt.Sprint("pairs at the distance ", d), float64(counts[d]), want, 5*math.Sqrt(want))
 	}
-	equal(t, "pairs of one patch with itself", counts[0], 0)
+	is.Equal(t, "pairs of one patch with itself", counts[0], 0)
 }
 
 // The content is 1000·image + 10·patch + channel, the vectors are thousandths of 10·patch + channel.
@@ -158,7 +159,7 @@ func TestPairing_HasThePatchesOfItsImagesAndTheVectorsOfItsPositions(t *testing.
 				}
 			}
 			gomlxtest.NearAbs(t, "input", x, want, 1e-3)
-			equal(t, "offset", e.targets[i], [2]float64{float64(at[1]%5 - at[0]%5), float64(at[1]/5 - at[0]/5)})
+			is.Equal(t, "offset", e.targets[i], [2]float64{float64(at[1]%5 - at[0]%5), float64(at[1]/5 - at[0]/5)})
 		}
 		if len(e.inputs) != 200 || len(seen) != drawn || seen[first-1] || seen[first+drawn] {
 			t.Errorf("%d examples of images %v, want images 4 to 8", len(e.inputs), seen)
@@ -186,7 +187,7 @@ func TestDepth_InputsOfOneColourHaveThePositionsOfTheTable(t *testing.T) {
 	want := explained(places, tableOf(t, dir), 15)
 	rows := asked(t, "depth", images, Model{Name: "a", Path: dir})
 	got := func(measure, at string) float64 { return value(t, rows, "depth", "a", measure, at) }
-	near(t, "R²", got("R² of row and column, linear", "input"), want, 1e-5)
+	is.Near(t, "R²", got("R² of row and column, linear", "input"), want, 1e-5)
 	const share = "attention variance due to position, %"
 	gomlxtest.NearAbs(t, share, []float64{got(share, "layer 1"), got(share, "layer 2")}, []float64{100, 100}, 1e-3)
 }
@@ -214,13 +215,13 @@ func TestReadout_HasTheR2OfSignalAndNoise(t *testing.T) {
 		}
 		const rowVariance, colVariance = 2.0 / 3, 2.0
 		want := rowVariance * rowVariance / (rowVariance + sigma*sigma) / (rowVariance + colVariance)
-		near(t, "R²", read.r2(), want, 0.01)
+		is.Near(t, "R²", read.r2(), want, 0.01)
 	}
 	constant := newReadout(g, width)
 	for image := range 4 {
 		constant.add(image, make([]float32, g.patches()*width))
 	}
-	equal(t, "no R² of tokens that are all zero", math.IsNaN(constant.r2()), true)
+	is.Equal(t, "no R² of tokens that are all zero", math.IsNaN(constant.r2()), true)
 }
 
 // Two images, two pairs: head 1 has [1, 3] and [3, 5], between 2·(1+1) of 8; head 2 [2, 2] and [4, 4], between 0 of 4.
@@ -228,8 +229,8 @@ func TestMeanShare_IsOfTheVarianceInEachHead(t *testing.T) {
 	m := newMeanShare(2, 2)
 	m.add([]float32{1, 3, 2, 2})
 	m.add([]float32{3, 5, 4, 4})
-	near(t, "share", m.share(), 4.0/12, 1e-12)
+	is.Near(t, "share", m.share(), 4.0/12, 1e-12)
 	constant := newMeanShare(1, 3)
 	constant.add([]float32{0.2, 0.2, 0.2, 0.2, 0.2, 0.2})
-	equal(t, "no share of weights that are all equal", math.IsNaN(constant.share()), true)
+	is.Equal(t, "no share of weights that are all equal", math.IsNaN(constant.share()), true)
 }

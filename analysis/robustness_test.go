@@ -17,6 +17,7 @@ import (
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 )
 
 // numbered returns images of 4×6 pixels that are all different.
@@ -95,13 +96,13 @@ func testMoved(t *testing.T) {
 			t.Errorf("%s: %.3f of the pixels are equal, want %g", name, part, tolerance)
 		}
 	}
-	equal(t, "kinds of movements", len(kinds), 4)
+	is.Equal(t, "kinds of movements", len(kinds), 4)
 }
 
 func TestDisturbances_ChangePatchesAsNamed(t *testing.T) {
 	for _, channels := range []int{1, 3} {
 		set := numbered(3, channels)
-		equal(t, "moved by nothing", moved(set, movement{Scale: 1}, draw.BiLinear).Pixels, set.Pixels)
+		is.Equal(t, "moved by nothing", moved(set, movement{Scale: 1}, draw.BiLinear).Pixels, set.Pixels)
 		got := shuffled(set, 2, 7)
 		patches := func(s *data.InMemory, i int) (all []string) {
 			for row := 0; row < s.Height; row += 2 {
@@ -116,19 +117,19 @@ func TestDisturbances_ChangePatchesAsNamed(t *testing.T) {
 			before, after := patches(set, i), patches(got, i)
 			slices.Sort(before)
 			slices.Sort(after)
-			equal(t, "patches", after, before)
+			is.Equal(t, "patches", after, before)
 		}
-		equal(t, "shuffled again", shuffled(set, 2, 7).Pixels, got.Pixels)
+		is.Equal(t, "shuffled again", shuffled(set, 2, 7).Pixels, got.Pixels)
 		same := [2]bool{bytes.Equal(got.Pixels, set.Pixels), bytes.Equal(got.Pixels, shuffled(set, 2, 8).Pixels)}
-		equal(t, "the order is the original, or another seed's", same, [2]bool{})
+		is.Equal(t, "the order is the original, or another seed's", same, [2]bool{})
 		for i := range set.Pixels {
 			set.Pixels[i] = uint8(50 * (i%channels + 1))
 		}
 		for _, size := range [][2]int{{7, 5}, {4, 3}, {2, 6}, {4, 6}} { // of 4×6
 			got := sized(set, size[0], size[1])
 			gomlxtest.NoError(t, data.Check(t.Context(), got, true))
-			equal(t, "size", [2]int{got.Height, got.Width}, size)
-			equal(t, "pixels", got.Pixels, slices.Repeat(set.Pixels[:channels], 3*size[0]*size[1]))
+			is.Equal(t, "size", [2]int{got.Height, got.Width}, size)
+			is.Equal(t, "pixels", got.Pixels, slices.Repeat(set.Pixels[:channels], 3*size[0]*size[1]))
 		}
 	}
 	set := numbered(5, 3)
@@ -162,7 +163,7 @@ func TestMoved_UncoveredPixelsHaveTheMeanColour(t *testing.T) {
 	for m, at := range map[movement]int{{Scale: 1, Shift: [2]float64{0.5, 0}}: 3*width + 2, {Scale: 0.5}: 9} {
 		got := moved(set, m, draw.BiLinear)
 		for i := range 2 {
-			equal(t, fmt.Sprintf("where nothing is after %+v", m), [3]uint8(got.Row(i)[3*at:]), [3]uint8{60, 80, 5})
+			is.Equal(t, fmt.Sprintf("where nothing is after %+v", m), [3]uint8(got.Row(i)[3*at:]), [3]uint8{60, 80, 5})
 		}
 	}
 }
@@ -188,10 +189,10 @@ func TestResolution_OtherSizesHaveTheirOwnImages(t *testing.T) {
 		m := gomlxtest.Must(finetune.OpenOptions{Size: size}.Open(gomlxtest.Backend(), path))(t)
 		want := 100 * float64(gomlxtest.Must(m.Evaluate(images(m)))(t).Top1)
 		for _, model := range []string{"a", "other"} {
-			equal(t, model+" at "+at, value(t, rows, "resolution", model, "top-1 accuracy, %", at), want)
+			is.Equal(t, model+" at "+at, value(t, rows, "resolution", model, "top-1 accuracy, %", at), want)
 		}
 	}
 	for _, r := range rows {
-		equal(t, "images of "+r.At, r.Count, map[bool]int{true: 7, false: 11}[strings.Contains(r.At, ", 24x")])
+		is.Equal(t, "images of "+r.At, r.Count, map[bool]int{true: 7, false: 11}[strings.Contains(r.At, ", 24x")])
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/internal/numeric"
 )
 
@@ -43,16 +44,16 @@ func TestStatistics_UndefinedValuesAreNaN(t *testing.T) {
 		"the decay in one bin": decayOf([]float64{1, 2, 4, 8, 9, 3}, grid{Rows: 1, Cols: 3},
 			decayBins).First,
 	} {
-		equal(t, what, math.IsNaN(got), true)
+		is.Equal(t, what, math.IsNaN(got), true)
 	}
 }
 
 func TestSpread_QueryWithoutWeightOnPatchesDoesNotCount(t *testing.T) {
 	r := grid{Rows: 1, Cols: 2, Prefix: 1}.rings()
 	s := r.spread([]float32{1, 0, 0, 1, 0, 0, 0.5, 0.25, 0.25}, 0.9)
-	equal(t, "distance and range", [2]float64{s.Distance, s.Range}, [2]float64{0.5, 1})
+	is.Equal(t, "distance and range", [2]float64{s.Distance, s.Range}, [2]float64{0.5, 1})
 	none := r.spread([]float32{1, 0, 0, 1, 0, 0, 1, 0, 0}, 0.9)
-	equal(t, "no distance where no query counts", math.IsNaN(none.Distance), true)
+	is.Equal(t, "no distance where no query counts", math.IsNaN(none.Distance), true)
 }
 
 func TestErrorBySeparation_BinsContainEveryImage(t *testing.T) {
@@ -64,20 +65,20 @@ func TestErrorBySeparation_BinsContainEveryImage(t *testing.T) {
 		got := []float64{b.Low, b.Centre, b.High, float64(b.Images), b.Rate, b.Deviation}
 		gomlxtest.NearAbs(t, "bin", got, want[i], 1e-15)
 	}
-	equal(t, "bins", len(bins), len(want))
+	is.Equal(t, "bins", len(bins), len(want))
 	same := errorBySeparation([]float64{3, 3}, []bool{true, false}, 5, 0, 1)[0]
-	equal(t, "images and rate of one separation", fmt.Sprint(same.Images, same.Rate), "2 0.5")
-	equal(t, "no separation", errorBySeparation([]float64{math.NaN()}, []bool{true}, 5, 0, 1), nil)
+	is.Equal(t, "images and rate of one separation", fmt.Sprint(same.Images, same.Rate), "2 0.5")
+	is.Equal(t, "no separation", errorBySeparation([]float64{math.NaN()}, []bool{true}, 5, 0, 1), nil)
 }
 
 // As in scikit-learn: without a gradient at the first check, after 50 steps; without progress since step 49 at the
 // first check more than 300 steps later.
 func TestTSNE_StartsAndEndsAsScikitLearn(t *testing.T) {
 	gomlxtest.Spreads(t, "start", start(5003, 1), 1e-4)
-	equal(t, "two seeds start alike", slices.Equal(start(3, 1), start(3, 2)), false)
+	is.Equal(t, "two seeds start alike", slices.Equal(start(3, 1), start(3, 2)), false)
 	for n, want := range map[int][2]float64{13: {4, 50}, 91: {30, 50}, 2400: {30, 50}, 4800: {30, 100}} {
 		perplexity, rate := tsneSettings(n)
-		equal(t, "perplexity and rate", [2]float64{perplexity, rate}, want)
+		is.Equal(t, "perplexity and rate", [2]float64{perplexity, rate}, want)
 	}
 	p := affinities([]float64{0, 1, 3, 7, 2, 5}, 6, 1.5)
 	for _, c := range []struct {
@@ -86,7 +87,7 @@ func TestTSNE_StartsAndEndsAsScikitLearn(t *testing.T) {
 		steps, done int
 	}{{make([]float64, 12), 50, 1000, 50}, {start(6, 1), 0, 1000, 400}, {start(6, 1), 0, 70, 70}} {
 		_, done := descend(p, c.positions, c.rate, 0, c.steps, 0.8)
-		equal(t, "steps", done, c.done)
+		is.Equal(t, "steps", done, c.done)
 	}
 }
 

@@ -28,6 +28,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/internal/numeric"
 	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/vit/position"
@@ -169,7 +170,7 @@ func TestExport_ModelsKeepTheirLogits(t *testing.T) {
 		}
 	}
 	folds := len(slices.DeleteFunc(position.All(), func(p position.Spec) bool { return !(position.Encoding{p}).Folds() }))
-	equal(t, "kept by", kept, map[string]int{formatHF: 6 + folds, formatJAX: 1 + folds, formatTimm: 16 + folds,
+	is.Equal(t, "kept by", kept, map[string]int{formatHF: 6 + folds, formatJAX: 1 + folds, formatTimm: 16 + folds,
 		formatNative: 10})
 }
 
@@ -202,8 +203,8 @@ func TestExport_RandomModelsComeBack(t *testing.T) {
 			o := ExportOptions{Format: fileFormats[k], DType: []string{"float32", "float16", "bfloat16"}[i%3],
 				Labels: labels[:m.Config.Classes], Preprocess: &normalized}
 			m = imported(t, exported(t, m, o), ImportOptions{})
-			equal(t, o.Format, m.Labels, o.Labels)
-			equal(t, o.Format, [][]float64{m.Mean, m.Std}, [][]float64{normalized.Mean[:], normalized.Std[:]})
+			is.Equal(t, o.Format, m.Labels, o.Labels)
+			is.Equal(t, o.Format, [][]float64{m.Mean, m.Std}, [][]float64{normalized.Mean[:], normalized.Std[:]})
 			if same(t, o.Format, m, want); m.Config != want.Config || t.Failed() {
 				t.Fatalf("model %d, %+v: %+v, want %+v", i, o, m.Config, want.Config)
 			}
@@ -215,10 +216,10 @@ func TestExport_RandomModelsComeBack(t *testing.T) {
 func TestNative_KeepsItsTrainingGrid(t *testing.T) {
 	c := ownViT("as2drope")
 	dir := exportedFrom(t, stirred(t, c, nil), c, ExportOptions{Format: formatNative})
-	equal(t, "its own grid", len(imported(t, dir, ImportOptions{}).Params), 0)
+	is.Equal(t, "its own grid", len(imported(t, dir, ImportOptions{}).Params), 0)
 	m := imported(t, dir, ImportOptions{ImageRows: 8, ImageCols: 12})
-	equal(t, "another grid", m.Params, args("as2drope_base_rows", 3))
-	equal(t, "rows", m.Config.ImageRows, 8)
+	is.Equal(t, "another grid", m.Params, args("as2drope_base_rows", 3))
+	is.Equal(t, "rows", m.Config.ImageRows, 8)
 }
 
 func TestExport_FaultAtAnyOperationLeavesNothing(t *testing.T) {
@@ -265,8 +266,8 @@ func TestExport_FilesOfEachFormat(t *testing.T) {
 		names := strings.Join(gomlxtest.Must(fs.Glob(os.DirFS(dir), "*"))(t), " ")
 		entry := bytes.Contains(readFile(t, filepath.Join(dir, foreignConfig)), []byte("problem_type")) // of the scores
 		folded := bytes.Contains(readFile(t, filepath.Join(dir, "README.md")), []byte("wepe, folded into the table"))
-		equal(t, format, names, want)
-		equal(t, format+": entry, folded", [2]bool{entry, folded},
+		is.Equal(t, format, names, want)
+		is.Equal(t, format+": entry, folded", [2]bool{entry, folded},
 			[2]bool{format != formatTimm && format != formatJAX, format != formatNative})
 	}
 }
@@ -398,7 +399,7 @@ func TestExport_EpsilonAndTimmsConfig(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "model")
 		report := gomlxtest.Must(Export(dir, nil, scope, c, ExportOptions{Epsilon: epsilon}))(t)
 		told(t, dir, report, "\nepsilon", want != c.Epsilon)
-		equal(t, epsilon, imported(t, dir, ImportOptions{}).Config.Epsilon, want)
+		is.Equal(t, epsilon, imported(t, dir, ImportOptions{}).Config.Epsilon, want)
 	}
 	dir := filepath.Join(t.TempDir(), "model")
 	gomlxtest.Must(Export(dir, nil, scope, c, ExportOptions{Format: formatTimm, Epsilon: 1e-6}))(t)
@@ -406,7 +407,7 @@ func TestExport_EpsilonAndTimmsConfig(t *testing.T) {
 	configIn(t, dir, &got)
 	args, _ := got["model_args"].(map[string]any)
 	p, _ := got["pretrained_cfg"].(map[string]any)
-	equal(t, "timm's config", fmt.Sprintln(args["img_size"], p["input_size"], p["fixed_input_size"], p["num_classes"],
+	is.Equal(t, "timm's config", fmt.Sprintln(args["img_size"], p["input_size"], p["fixed_input_size"], p["num_classes"],
 		p["classifier"], got["num_classes"], got["num_features"], got["global_pool"]),
 		"[6 10] [3 6 10] true 7 head 7 48 token\n")
 }
@@ -423,7 +424,7 @@ func TestExport_NamesOfClasses(t *testing.T) {
 				want = "LABEL_0"
 			}
 			config := string(readFile(t, filepath.Join(dir, foreignConfig)))
-			equal(t, format, strings.Join(imported(t, dir, ImportOptions{}).Labels, ","), want)
+			is.Equal(t, format, strings.Join(imported(t, dir, ImportOptions{}).Labels, ","), want)
 			check(t, strings.Contains(config, want) && (want != "" || !strings.Contains(config, "label")),
 				"%s of %q: %s", format, labels, config)
 		}
@@ -452,11 +453,12 @@ func TestExport_OnlyNewAndEmptyDirectoriesChange(t *testing.T) {
 		refuses(t, name, export(name, ExportOptions{}), asked, dir)
 	}
 	t.Chdir(t.TempDir())
-	refuses(t, "the current directory", errorOf(Export(".", nil, scope, c, ExportOptions{})), asked, "current directory")
-	equal(t, "left", strings.Join(gomlxtest.Must(fs.Glob(os.DirFS(dir), "*"))(t), " "),
+	refuses(t, "the current directory", is.ErrorOf(Export(".", nil, scope, c, ExportOptions{})), asked,
+		"current directory")
+	is.Equal(t, "left", strings.Join(gomlxtest.Must(fs.Glob(os.DirFS(dir), "*"))(t), " "),
 		"empty empty.tmp-5 empty.tmp-x file link linked other.tmp-17")
 	check(t, fileExists(filepath.Join(dir, "linked", foreignConfig)), "through the link")
-	equal(t, "the file", string(readFile(t, filepath.Join(dir, "file"))), "mine")
+	is.Equal(t, "the file", string(readFile(t, filepath.Join(dir, "file"))), "mine")
 }
 
 // New directories and files have the usual permissions, as this process makes them elsewhere.
@@ -470,7 +472,7 @@ func TestSave_UsualPermissions(t *testing.T) {
 	for made, like := range map[string]string{filepath.Dir(path): usual, path: usual,
 		filepath.Join(path, variablesName): file, filepath.Join(path, storeName): file,
 		filepath.Join(path, manifestName): file} {
-		equal(t, made, mode(made), mode(like))
+		is.Equal(t, made, mode(made), mode(like))
 	}
 }
 
@@ -535,7 +537,7 @@ func TestONNX_FileOfAnotherModelIsNotKept(t *testing.T) {
 		for factor, ok := range map[float32]bool{0: true, 0.8: true, 1.2: false} {
 			set(logit + factor*tolerance)
 			err := e.checkONNX(file)
-			equal(t, fmt.Sprintf("logits of %g that differ by %g: %v", logit, factor*tolerance, err), err == nil, ok)
+			is.Equal(t, fmt.Sprintf("logits of %g that differ by %g: %v", logit, factor*tolerance, err), err == nil, ok)
 		}
 	}
 	gomlxtest.NoError(t, store.DeleteVariable("/vit/head/biases"))
@@ -626,7 +628,7 @@ func TestExport_Headless(t *testing.T) {
 				check(t, format == formatTimm, "%s as %s: %v", name, format, err)
 				continue
 			}
-			refuses(t, name+" as "+format, errorOf(Import(dir, ImportOptions{})), option, "")
+			refuses(t, name+" as "+format, is.ErrorOf(Import(dir, ImportOptions{})), option, "")
 			m := imported(t, dir, ImportOptions{HeadOptional: true})
 			check(t, m.Headless() && len(m.Variables) != 0 && m.Config.Pool == c.Pool, "%s as %s: %+v", name, format, m.Config)
 			if format != formatHF {
@@ -634,14 +636,14 @@ func TestExport_Headless(t *testing.T) {
 			}
 			var config struct{ Architectures []string }
 			configIn(t, dir, &config)
-			equal(t, name, config.Architectures, []string{class})
+			is.Equal(t, name, config.Architectures, []string{class})
 			if class == "ViTModel" || class == "DINOv3ViTModel" {
 				continue
 			}
 			rewrite(t, filepath.Join(dir, foreignConfig), func(raw []byte) []byte {
 				return bytes.Replace(raw, []byte(`"image_size": 6`), []byte(`"image_size": [2, 18]`), 1) // as many patches
 			})
-			refuses(t, name, errorOf(Import(dir, ImportOptions{HeadOptional: true})), inFile, "image_size")
+			refuses(t, name, is.ErrorOf(Import(dir, ImportOptions{HeadOptional: true})), inFile, "image_size")
 			wide := changedBy(c, func(c *vit.Config) { c.ImageCols = 10 })
 			_, err := Export(dir+"x", gomlxtest.Backend(), stirred(t, wide, nil).Scope("/vit"), wide, o)
 			check(t, err != nil, "%s of another grid is written", name)

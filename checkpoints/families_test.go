@@ -24,6 +24,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/internal/strictjson"
 	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit"
@@ -162,7 +163,7 @@ func TestExport_ModelsOfAnotherSize(t *testing.T) {
 		back := imported(t, exported(t, m, ExportOptions{Format: of.format}), ImportOptions{})
 		images := Noise(m.Config, 2, 5)
 		near(t, of.name+" as "+of.format, back.logits(t, images), m.logits(t, images), 1e-6)
-		equal(t, of.name+" as "+of.format, back.Config, m.Config)
+		is.Equal(t, of.name+" as "+of.format, back.Config, m.Config)
 	}
 }
 
@@ -223,7 +224,7 @@ func TestImport_TransformersNamesInMemory(t *testing.T) {
 		putFile(t, filepath.Join(again, foreignConfig), readFile(t, filepath.Join(dir, foreignConfig)))
 		got := imported(t, again, ImportOptions{HeadOptional: true})
 		same(t, class, got, want)
-		equal(t, class, got.Config, want.Config)
+		is.Equal(t, class, got.Config, want.Config)
 	}
 }
 
@@ -262,7 +263,7 @@ func TestImport_WrappedNames(t *testing.T) {
 			renamed[c.change(name)] = x
 		}
 		m, err := Import(put(t, c.n, renamed, configs[c.n.format]), ImportOptions{})
-		if equal(t, c.change("NAME"), err == nil, c.opens); err == nil {
+		if is.Equal(t, c.change("NAME"), err == nil, c.opens); err == nil {
 			same(t, c.change("NAME"), m, want)
 		}
 		if renamed["cls_token"] = weights["cls_token"]; c.n.format == formatTimm { // with and without the prefix
@@ -402,7 +403,7 @@ func testDINOFilesComeBack(t *testing.T) {
 		for _, dir := range []string{dir, exported(t, m, ExportOptions{Format: formatNative})} {
 			back := imported(t, dir, ImportOptions{HeadOptional: true})
 			same(t, set, back, m)
-			equal(t, set, back.Config, m.Config)
+			is.Equal(t, set, back.Config, m.Config)
 		}
 	}
 }
@@ -470,12 +471,13 @@ func TestFields_DefaultsAreTheSoftwares(t *testing.T) {
 			}
 			seen[f.format]++
 			got, wanted := gomlxtest.Must(json.Marshal(field.byDefault))(t), gomlxtest.Must(json.Marshal(want))(t)
-			equal(t, f.class+": "+field.key, string(got), string(wanted))
+			is.Equal(t, f.class+": "+field.key, string(got), string(wanted))
 		}
 	}
 	check(t, seen[formatHF] >= 120 && seen[formatTimm] >= 60, "compared %v", seen)
 	got := gomlxtest.Must(hfViT.read(args("hidden_act", nil, "hidden_size", nil, "image_size", nil), true))(t)
-	equal(t, "null is transformers' ViTConfig", got.config, gomlxtest.Resolved(vit.Config{ImageRows: 224, ImageCols: 224,
+	is.Equal(t, "null is transformers' ViTConfig", got.config, gomlxtest.Resolved(vit.Config{ImageRows: 224,
+		ImageCols: 224,
 		PatchSize: 16, Channels: 3, Width: 768, Depth: 12, Heads: 12, MLPDim: 3072, Classes: 1, Epsilon: 1e-12,
 		Position: "learned"}))
 }
@@ -546,19 +548,19 @@ func TestFields_Refusals(t *testing.T) {
 		}
 	}
 	for _, head := range []bool{true, false} { // a classifier pools by the mean
-		equal(t, "SigLIP with a classifier", errorOf(hfSigLIP.read(args("vision_use_head", false), head)) == nil, head)
+		is.Equal(t, "SigLIP with a classifier", is.ErrorOf(hfSigLIP.read(args("vision_use_head", false), head)) == nil, head)
 	}
 	for class, has := range map[*family]bool{&timmEva: true, &timmViT: false, &timmBeit: false} { // timm 1.0: is not None
 		m := gomlxtest.Must(class.read(args("init_values", 0.0), true))(t)
-		equal(t, class.class+" has factors", m.config.LayerScale > 0, has)
+		is.Equal(t, class.class+" has factors", m.config.LayerScale > 0, has)
 	}
-	equal(t, "channels first", gomlxtest.Must(imageSize([]any{4.0, 3.0, 5.0}))(t), gridSize{3, 5})
+	is.Equal(t, "channels first", gomlxtest.Must(imageSize([]any{4.0, 3.0, 5.0}))(t), gridSize{3, 5})
 }
 
 // transformers reads rope_theta: 100 as an integer and refuses it.
 func TestFraction_HasAPointOrAnExponent(t *testing.T) {
 	for x, want := range map[fraction]string{100: "100.0", 0: "0.0", 0.5: "0.5", 1e-12: "1e-12", 1e30: "1e+30"} {
-		equal(t, want, string(gomlxtest.Must(json.Marshal(x))(t)), want)
+		is.Equal(t, want, string(gomlxtest.Must(json.Marshal(x))(t)), want)
 	}
 }
 
@@ -567,25 +569,25 @@ func TestFraction_HasAPointOrAnExponent(t *testing.T) {
 func TestHiddenUnits_AreTheSoftwares(t *testing.T) {
 	for width := 1; width < 100; width++ {
 		for units := 1; units < 100; units++ {
-			equal(t, width, int(float64(width)*float64(ratioOf(width, units))), units)
+			is.Equal(t, width, int(float64(width)*float64(ratioOf(width, units))), units)
 		}
 	}
 	for ratio := range 30 {
 		for _, width := range []int{8, 13, 48} {
 			want := int(math.Ceil(math.Floor(float64(width*ratio)*2/3)/8)) * 8
-			equal(t, [2]int{width, ratio}, dinov2Hidden(vit.Config{Width: width, SwiGLU: true}, float64(ratio)), want)
+			is.Equal(t, [2]int{width, ratio}, dinov2Hidden(vit.Config{Width: width, SwiGLU: true}, float64(ratio)), want)
 		}
 	}
 	m := gomlxtest.Must(timmEva.read(args("embed_dim", 24.0, "num_heads", 2.0, "swiglu_mlp", true, "swiglu_align_to", 8.0,
 		"mlp_ratio", 3.1), true))(t)
-	equal(t, "hidden units", [2]int{m.config.MLPDim, hidden(3, 1e300)}, [2]int{80, 1 << 30}) // 24·3.1 is 74
+	is.Equal(t, "hidden units", [2]int{m.config.MLPDim, hidden(3, 1e300)}, [2]int{80, 1 << 30}) // 24·3.1 is 74
 	// DINOv2 giant: 8192 units in fc1, for the gate and 4096 hidden units (GluMlp halves mlp_ratio·embed_dim).
 	giant := gomlxtest.Resolved(vit.Config{ImageRows: 518, ImageCols: 518, PatchSize: 14, Width: 1536, Depth: 40,
 		Heads: 24, MLPDim: 4096, Classes: 1000, SwiGLU: true, LayerScale: 1e-5, Position: "learned"})
 	_, out, err := forExport(formatTimm, giant, true, nil)
 	gomlxtest.NoError(t, err)
-	equal(t, "DINOv2 giant", out["mlp_layer"], any(packedGLU))
-	equal(t, "DINOv2 giant", int(1536*float64(out["mlp_ratio"].(fraction))), 8192)
+	is.Equal(t, "DINOv2 giant", out["mlp_layer"], any(packedGLU))
+	is.Equal(t, "DINOv2 giant", int(1536*float64(out["mlp_ratio"].(fraction))), 8192)
 }
 
 // What is read from fields is written again: the biases of DINOv3 (three switches, here one word), theta, the last norm
@@ -650,11 +652,11 @@ func TestFields_AreReadAndWritten(t *testing.T) {
 	} {
 		fields := gomlxtest.Must(values(object(t, "{"+c.args+"}")))(t)
 		m := gomlxtest.Must(c.family.read(fields, true))(t)
-		equal(t, c.args, c.of(m), c.want)
+		is.Equal(t, c.args, c.of(m), c.want)
 		maps.Copy(fields, gomlxtest.Must(values(object(t, "{"+c.written+"}")))(t))
 		out := m.write()
 		for key, value := range fields { // comes back as it was
-			equal(t, c.args+": "+key, strings.TrimSuffix(short(out[key]), ".0"), strings.TrimSuffix(short(value), ".0"))
+			is.Equal(t, c.args+": "+key, strings.TrimSuffix(short(out[key]), ".0"), strings.TrimSuffix(short(value), ".0"))
 		}
 	}
 	// Null is no augmentation of the positions, which is not the default of transformers' DINOv3ViTConfig.
@@ -664,7 +666,7 @@ func TestFields_AreReadAndWritten(t *testing.T) {
 			"pos_embed_shift": "rope_dinov3_shift"}[key]
 		for value, want := range values {
 			m := gomlxtest.Must(hfDINOv3.read(args(key, value), false))(t)
-			equal(t, fmt.Sprint(key, value), m.params[param], want)
+			is.Equal(t, fmt.Sprint(key, value), m.params[param], want)
 			check(t, value == nil || fmt.Sprint(m.write()[key]) == fmt.Sprint(value), "%s %v is written as it was", key, value)
 		}
 	}
@@ -721,9 +723,9 @@ func TestTimmArgs_HaveTheirOrder(t *testing.T) {
 		{gap, `{"input_size":[3,5]}`, nil}, {gap, `{"input_size":[3,5,7],"fixed_input_size":1}`, nil},
 	} {
 		got, err := timmArgs(c.name, object(t, c.config))
-		equal(t, fmt.Sprint(c.name, c.config, err), err == nil, c.want != nil)
+		is.Equal(t, fmt.Sprint(c.name, c.config, err), err == nil, c.want != nil)
 		for key, want := range c.want {
-			equal(t, c.name+" "+c.config+": "+key, got[key], want)
+			is.Equal(t, c.name+" "+c.config+": "+key, got[key], want)
 		}
 	}
 }
@@ -756,7 +758,7 @@ func TestArchitectures_ComeBackFromTheirArguments(t *testing.T) {
 		ok := want[name]
 		check(t, ok == nil || ok(&m.config), "%s is %+v", name, m.config)
 	}
-	equal(t, "architectures, read and all", [2]int{read, len(ArchitectureNames())}, [2]int{251 - 16, 251})
+	is.Equal(t, "architectures, read and all", [2]int{read, len(ArchitectureNames())}, [2]int{251 - 16, 251})
 	// A model is written as the architecture from which the fewest arguments differ, the first of these by name.
 	for name, want := range map[string]string{
 		"vit_tiny_patch16_224":  "deit_tiny_patch16_224 map[fc_norm:false img_size:224]", // of equal arguments
@@ -767,7 +769,7 @@ func TestArchitectures_ComeBackFromTheirArguments(t *testing.T) {
 		m := gomlxtest.Must(f.read(gomlxtest.Must(timmArgs(name, nil))(t), true))(t)
 		as, args, err := architectureFor(f.class, m.write())
 		gomlxtest.NoError(t, err)
-		equal(t, name, fmt.Sprint(as, " ", args), want)
+		is.Equal(t, name, fmt.Sprint(as, " ", args), want)
 	}
 	_, _, err := architectureFor("Conv", nil)
 	check(t, err != nil && !slices.Contains(ArchitectureNames(), "Conv"), "another class is written")

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 )
 
 // A disk of one mebibyte, with every number of free pages that is too small for a checkpoint.
@@ -40,7 +41,7 @@ func TestSave_FullDiskKeepsTheOlderCheckpoint(t *testing.T) {
 		}
 		check(t, errors.Is(err, syscall.ENOSPC), "%d pages: %v", pages, err)
 		afterFault(t, dir, "", err, stores)
-		equal(t, "free bytes after the failure", free(), pages*page)
+		is.Equal(t, "free bytes after the failure", free(), pages*page)
 	}
 	t.Logf("%d tries", pages)
 	c, skipped := newest(t, dir)

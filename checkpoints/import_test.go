@@ -12,7 +12,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -27,6 +26,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -103,7 +103,7 @@ func trace(t testing.TB, m *Imported, images fixtures.Tensor, of func(*vit.Trace
 	got := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
 		return of(m.Config.Trace(s.In("vit"), in[0], false))
 	}, gomlxtest.Input(images))
-	equal(t, "variables of the model and the import", store.Scope("/vit").NumVariables(), len(m.Variables))
+	is.Equal(t, "variables of the model and the import", store.Scope("/vit").NumVariables(), len(m.Variables))
 	return got
 }
 
@@ -118,9 +118,9 @@ func TestImport_OneModelInThreeFormats(t *testing.T) {
 		for _, path := range []string{file, filepath.Dir(file)} {
 			m := imported(t, path, optionsFor(t, set))
 			same(t, path, m, timm)
-			equal(t, path, m.SHA256, fmt.Sprintf("%x", sha256.Sum256(raw)))
+			is.Equal(t, path, m.SHA256, fmt.Sprintf("%x", sha256.Sum256(raw)))
 			config := readMeta(t, set).Config
-			equal(t, path, m.Config, gomlxtest.Resolved(vit.Config{
+			is.Equal(t, path, m.Config, gomlxtest.Resolved(vit.Config{
 				ImageRows: want.ImgSize[0], ImageCols: want.ImgSize[1], PatchSize: want.Patch, Width: want.Width,
 				Depth: want.Depth, Heads: want.Heads, MLPDim: int(want.MLPRatio * float64(want.Width)),
 				Classes: want.Classes, Position: "learned", Epsilon: config.Epsilon,
@@ -129,19 +129,13 @@ func TestImport_OneModelInThreeFormats(t *testing.T) {
 			for i := range len(config.Labels) {
 				labels = append(labels, config.Labels[strconv.Itoa(i)])
 			}
-			equal(t, path, m.Labels, labels)
+			is.Equal(t, path, m.Labels, labels)
 			o := optionsFor(t, set)
 			o.Classes = want.Classes + 3
 			m = imported(t, path, o)
 			check(t, m.Config.Classes == o.Classes && m.Headless() && m.Labels == nil, "%s: %+v, %q", path, m.Config, m.Labels)
 		}
 	}
-}
-
-// equal fails the test unless two values are deeply equal.
-func equal[T any](t testing.TB, what any, got, want T) {
-	t.Helper()
-	check(t, reflect.DeepEqual(got, want), "%v: got %+v, want %+v", what, got, want)
 }
 
 // check fails the test with a message unless something holds.
@@ -151,9 +145,6 @@ func check(t testing.TB, holds bool, format string, of ...any) {
 		t.Errorf(format, of...)
 	}
 }
-
-// errorOf is the error of a call alone.
-func errorOf[T any](_ T, err error) error { return err }
 
 // told requires whether the lines of a report, each between newlines, have a text.
 func told(t *testing.T, what string, report []string, text string, want bool) {
@@ -314,7 +305,7 @@ func TestInspect_Checkpoint(t *testing.T) {
 		"%q, %d tensors", info.Notes, len(info.Tensors))
 	told(t, "Inspect", info.Notes, damaged, true)
 	told(t, "Import", imported(t, dir, ImportOptions{}).Report, damaged, true)
-	equal(t, dir, *info, Info{Path: filepath.Join(dir, "step-00000005"), Format: formatCheckpoint, Step: 5, Config: c,
+	is.Equal(t, dir, *info, Info{Path: filepath.Join(dir, "step-00000005"), Format: formatCheckpoint, Step: 5, Config: c,
 		Params: args("wepe_alpha_u", 0.25), Labels: strings.Fields("a b c d e f g"), numbers: own,
 		Tensors: info.Tensors, Notes: info.Notes, PreprocessError: info.PreprocessError})
 	for v := range store.IterVariables() {
@@ -322,7 +313,7 @@ func TestInspect_Checkpoint(t *testing.T) {
 		check(t, at >= 0 && slices.Equal(info.Tensors[at].Shape, append([]int{}, v.Shape().Dimensions...)),
 			"%s is not among the tensors with its shape", v.Path())
 	}
-	refuses(t, "a damaged checkpoint", errorOf(Inspect(damaged, ImportOptions{})), inFile, "")
+	refuses(t, "a damaged checkpoint", is.ErrorOf(Inspect(damaged, ImportOptions{})), inFile, "")
 	info = inspected(t, save(t, Saver{Dir: t.TempDir()}, newStore(t, 4), 44, 3))
 	check(t, info.Refused != "", "no model: %+v", info)
 }
@@ -343,11 +334,11 @@ func TestInspect_ExportsAndUnknownFiles(t *testing.T) {
 	alone := filepath.Join(t.TempDir(), "model.onnx")
 	putFile(t, alone, []byte{8, 9})
 	for _, path := range []string{alone, filepath.Dir(alone)} {
-		outcome(t, "a graph alone", errorOf(Import(path, ImportOptions{})), alone)
+		outcome(t, "a graph alone", is.ErrorOf(Import(path, ImportOptions{})), alone)
 	}
 	for name, raw := range map[string][]byte{"empty.onnx": nil, "other.onnx": []byte("9")} {
 		putFile(t, filepath.Join(dir, name), raw)
-		refuses(t, name, errorOf(Inspect(filepath.Join(dir, name), ImportOptions{})), inFile, name)
+		refuses(t, name, is.ErrorOf(Inspect(filepath.Join(dir, name), ImportOptions{})), inFile, name)
 	}
 	file := filepath.Join(t.TempDir(), "x.safetensors")
 	writeWeights(t, file, map[string]*tensors.Tensor{
@@ -380,7 +371,7 @@ func testResampleEqualsTorch(t *testing.T) {
 		from, to := gridSize{in.Shape[0], in.Shape[1]}, gridSize{want.Shape[0], want.Shape[1]}
 		got, report, err := Resample(in.Float32(), in.Shape[2], 0, from, to, kind)
 		gomlxtest.NoError(t, err)
-		equal(t, key, report, fmt.Sprintf("%d×%d -> %d×%d (%s)", from[0], from[1], to[0], to[1], kind))
+		is.Equal(t, key, report, fmt.Sprintf("%d×%d -> %d×%d (%s)", from[0], from[1], to[0], to[1], kind))
 		gomlxtest.NearAbs(t, key, got, want.Data, 1e-5)
 	}
 	for _, kind := range kindsOfTorch {
@@ -441,7 +432,7 @@ func TestResample_Bounds(t *testing.T) {
 		{6, 1, 0, gridSize{1<<14 + 1, 1}, resampleHF, false}, {6, 1, 0, gridSize{1, 1<<14 + 1}, resampleHF, false},
 	} {
 		_, _, err := Resample(make([]float32, c.numbers), c.width, c.prefix, from, c.to, c.kind)
-		equal(t, fmt.Sprint(c, err), err == nil, c.ok)
+		is.Equal(t, fmt.Sprint(c, err), err == nil, c.ok)
 	}
 }
 
@@ -451,12 +442,12 @@ func TestLogits_NeedEveryVariableAndImagesOfTheModel(t *testing.T) {
 	store, b := stirred(t, c, nil), gomlxtest.Backend()
 	larger := c
 	larger.ImageRows = 8
-	gomlxtest.NoError(t, errorOf(forward(b, store, "/vit", c, Noise(c, 2, 5))))
-	check(t, errorOf(forward(b, store, "/vit", c, Noise(larger, 2, 5))) != nil, "images of another size")
+	gomlxtest.NoError(t, is.ErrorOf(forward(b, store, "/vit", c, Noise(c, 2, 5))))
+	check(t, is.ErrorOf(forward(b, store, "/vit", c, Noise(larger, 2, 5))) != nil, "images of another size")
 	gomlxtest.NoError(t, store.DeleteVariable("/vit/norm/gain"))
-	check(t, errorOf(forward(b, store, "/vit", c, Noise(c, 2, 5))) != nil, "a model that lacks a variable")
+	check(t, is.ErrorOf(forward(b, store, "/vit", c, Noise(c, 2, 5))) != nil, "a model that lacks a variable")
 	empty := &Imported{Config: c, Variables: map[string]*tensors.Tensor{}}
-	outcome(t, "an import without its table", errorOf(empty.Logits(b, Noise(c, 2, 5))), positionPath)
+	outcome(t, "an import without its table", is.ErrorOf(empty.Logits(b, Noise(c, 2, 5))), positionPath)
 }
 
 // One value per channel, of the files that each software reads: transformers 5 reads processor_config.json before
@@ -505,7 +496,7 @@ func TestImport_MeanAndStd(t *testing.T) {
 		if c.names != "" {
 			outcome(t, fmt.Sprint(i), m.PreprocessError, c.names)
 		}
-		equal(t, i, [][]float64{m.Mean, m.Std}, [][]float64{c.mean, c.std})
+		is.Equal(t, i, [][]float64{m.Mean, m.Std}, [][]float64{c.mean, c.std})
 		check(t, c.model.Channels != 1 || m.Preprocess == nil && m.PreprocessError == nil,
 			"%d: %+v, %v", i, m.Preprocess, m.PreprocessError)
 	}
@@ -550,7 +541,7 @@ func TestScores_AreThoseOfTransformersPipeline(t *testing.T) {
 		{hf, smallViT, of(`"multi_label_classification"`), 3, softmax}, {hf, smallViT, of(`"regression"`), 0, noActivation},
 	} {
 		m := imported(t, put(t, c.n, made(c.n, c.model), c.config), ImportOptions{Classes: c.classes})
-		equal(t, c.config, m.Activation, c.want)
+		is.Equal(t, c.config, m.Activation, c.want)
 		if m.Config.Epsilon = 1e-6; m.Headless() || c.model.Classes == 1 { // epsilon as timm's and Google's
 			continue
 		}
@@ -598,7 +589,7 @@ func TestImport_GridOfTheOptions(t *testing.T) {
 	c := gomlxtest.Resolved(vit.Config{ImageRows: 48, ImageCols: 80, PatchSize: 16, Width: 64, Depth: 6, Heads: 2,
 		MLPDim: 192, Classes: 3, Position: "learned"}) // timm's test_vit
 	hints := Hints{Architecture: "test_vit", Grid: gridSize{3, 5}}
-	equal(t, "test_vit", imported(t, put(t, timm, made(timm, c), ""), ImportOptions{Hints: hints}).Config, c)
+	is.Equal(t, "test_vit", imported(t, put(t, timm, made(timm, c), ""), ImportOptions{Hints: hints}).Config, c)
 }
 
 // rectangle is the preprocessing of a run at 8×16 that crops, as Recipe.Preprocessing makes it.
@@ -622,9 +613,9 @@ func TestExport_PreprocessingWhereTheFormatHasIt(t *testing.T) {
 			Preprocess: &rectangle}))(t)
 		m := imported(t, dir, ImportOptions{})
 		told(t, format, report, "preprocessing: ", want != rectangle)
-		equal(t, format, m.Preprocess, &want)
-		equal(t, format, [][]float64{m.Mean, m.Std}, [][]float64{rectangle.Mean[:], rectangle.Std[:]})
-		equal(t, format, m.Usual, [2]int{8, 16})
+		is.Equal(t, format, m.Preprocess, &want)
+		is.Equal(t, format, [][]float64{m.Mean, m.Std}, [][]float64{rectangle.Mean[:], rectangle.Std[:]})
+		is.Equal(t, format, m.Usual, [2]int{8, 16})
 		m = imported(t, exportedFrom(t, store, c, ExportOptions{Format: format, Preprocess: &keep}), ImportOptions{})
 		p := m.Preprocess
 		check(t, p != nil && p.Resize == preprocess.ResizeExact && p.Size == exact.Size, "%s: opened with %+v", format, p)
@@ -663,7 +654,7 @@ func TestDeclarable_NamesWhatTheFormatRoundsOtherwise(t *testing.T) {
 		{formatTimm, "", border([3]uint8{128, 64, 32})}, {formatHF, "", preprocess.Settings{Mean: rectangle.Mean}},
 	} {
 		declared, line := declarable(test.format, test.s, 16, 16)
-		equal(t, i, declared, test.s)
+		is.Equal(t, i, declared, test.s)
 		check(t, (line == "") == (test.names == "") && strings.Contains(line, test.names),
 			"%d, %s: %q, want %q", i, test.format, line, test.names)
 	}
@@ -671,7 +662,7 @@ func TestDeclarable_NamesWhatTheFormatRoundsOtherwise(t *testing.T) {
 	short := preprocess.Settings{Resize: preprocess.ResizeShortest, Size: [2]int{7, 7}, Resample: preprocess.Bicubic}
 	for _, format := range append([]string{formatONNX}, fileFormats...) {
 		declared, line := declarable(format, short, 6, 10)
-		equal(t, format, declared, preprocess.Settings{Resize: preprocess.ResizeExact, Size: [2]int{6, 10},
+		is.Equal(t, format, declared, preprocess.Settings{Resize: preprocess.ResizeExact, Size: [2]int{6, 10},
 			Resample: preprocess.Bicubic})
 		check(t, line != "", "%s says nothing", format)
 	}
@@ -695,7 +686,7 @@ func TestImport_UsualSize(t *testing.T) {
 			putFile(t, path, []byte(text))
 		}
 		m := imported(t, file, ImportOptions{UsualSize: true})
-		equal(t, text, [2]int{m.Config.ImageRows, m.Config.ImageCols}, want)
+		is.Equal(t, text, [2]int{m.Config.ImageRows, m.Config.ImageCols}, want)
 		if p := m.Preprocess; text == of("9", "5") && (p.Size != [2]int{9, 5} || p.Trim != [2]int{8, 4} ||
 			m.Usual != p.Trim) {
 			t.Errorf("patches of 2: %+v, pixels %v", p, m.Usual)

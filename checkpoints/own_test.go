@@ -23,6 +23,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/vit/position"
 )
@@ -56,19 +57,20 @@ func TestImport_Training(t *testing.T) {
 	best := filepath.Join(dir, "best")
 	for _, path := range []string{dir, best, filepath.Join(best, "step-00000005")} {
 		m := imported(t, path, ImportOptions{})
-		equal(t, path, m.Format+strings.Join(m.Labels, ""), formatCheckpoint+"abcdefg")
-		equal(t, path, m.Config, c)
-		equal(t, path, m.Params, args("wepe_alpha_u", 0.25))
-		equal(t, path, m.Preprocess, &preprocess.Settings{Resize: preprocess.ResizeExact, Size: [2]int{6, 10},
+		is.Equal(t, path, m.Format+strings.Join(m.Labels, ""), formatCheckpoint+"abcdefg")
+		is.Equal(t, path, m.Config, c)
+		is.Equal(t, path, m.Params, args("wepe_alpha_u", 0.25))
+		is.Equal(t, path, m.Preprocess, &preprocess.Settings{Resize: preprocess.ResizeExact, Size: [2]int{6, 10},
 			Mean: normalized.Mean, Std: normalized.Std})
-		equal(t, path, [][]float64{m.Mean, m.Std}, [][]float64{normalized.Mean[:], normalized.Std[:]})
+		is.Equal(t, path, [][]float64{m.Mean, m.Std}, [][]float64{normalized.Mean[:], normalized.Std[:]})
 		all := inStore(store)
 		all.Variables["head/weights"] = average
 		same(t, path, m, all)
 	}
 	// At another size, and in a format that does not support the encoding.
 	m := imported(t, dir, ImportOptions{ImageRows: 8, ImageCols: 4})
-	equal(t, "the size", [][2]int{m.Preprocess.Size, {m.Config.ImageRows, m.Config.ImageCols}}, [][2]int{{8, 4}, {8, 4}})
+	is.Equal(t, "the size", [][2]int{m.Preprocess.Size, {m.Config.ImageRows, m.Config.ImageCols}}, [][2]int{{8, 4}, {8,
+		4}})
 	// A recipe with a mean alone, and preprocessing, which older checkpoints do not have.
 	covers := preprocess.Settings{Resize: preprocess.ResizeCover, Size: [2]int{6, 10}, Crop: [2]int{6, 10},
 		Mean: normalized.Mean}
@@ -76,8 +78,8 @@ func TestImport_Training(t *testing.T) {
 		m.Preprocess, m.Recipe.Augment.Std = covers, [3]float64{}
 	})
 	with := imported(t, other, ImportOptions{})
-	equal(t, "preprocessing", with.Preprocess, &covers)
-	equal(t, "mean and std", [][]float64{with.Mean, with.Std}, [][]float64{covers.Mean[:], {1, 1, 1}})
+	is.Equal(t, "preprocessing", with.Preprocess, &covers)
+	is.Equal(t, "mean and std", [][]float64{with.Mean, with.Std}, [][]float64{covers.Mean[:], {1, 1, 1}})
 	images := Noise(m.Config, 2, 3)
 	folded := imported(t, exported(t, m, ExportOptions{}), ImportOptions{})
 	near(t, "folded", folded.logits(t, images), m.logits(t, images), 1e-6)
@@ -99,7 +101,7 @@ func TestImport_InvalidTrainingCheckpoints(t *testing.T) {
 		{func(m *trainedModel, _ *model.Store) { m.Recipe.Model.Depth = 3 }, mismatched, "block_02"},
 	} {
 		dir, _, _ := trainedOn(t, ownViT("wepe"), c.change)
-		refuses(t, fmt.Sprint(i), errorOf(Import(dir, ImportOptions{})), c.want, c.names)
+		refuses(t, fmt.Sprint(i), is.ErrorOf(Import(dir, ImportOptions{})), c.want, c.names)
 	}
 }
 
@@ -125,7 +127,7 @@ func TestImport_NativeConfigIsReadStrictly(t *testing.T) {
 		of(model, `,"preprocess":{"fit":"patches","size":[6,10],"patch":2}`):                "patches",
 		of(strings.Replace(model, `"channels":3`, `"channels":1`, 1), `,"preprocess":`+fit): "channels",
 	} {
-		outcome(t, text, errorOf(describeNative(object(t, text))), names)
+		outcome(t, text, is.ErrorOf(describeNative(object(t, text))), names)
 	}
 }
 
@@ -141,10 +143,10 @@ func TestImport_HintsAndKindsOfCompleteFiles(t *testing.T) {
 		imported(t, dir, ImportOptions{Hints: Hints{Grid: smallGrid}})
 		for names, o := range map[string]ImportOptions{"5×3": {Hints: Hints{Grid: gridSize{5, 3}}},
 			"nearby": {Resample: "nearby"}, "test_vit": {Hints: Hints{Architecture: "test_vit"}}} {
-			refuses(t, dir, errorOf(Import(dir, o)), asked, names)
+			refuses(t, dir, is.ErrorOf(Import(dir, o)), asked, names)
 		}
 		m := imported(t, dir, ImportOptions{})
-		check(t, errorOf(m.Resize(7, 10, "")) != nil && errorOf(m.Resize(8, 14, "nearby")) != nil && m.Config == c &&
+		check(t, is.ErrorOf(m.Resize(7, 10, "")) != nil && is.ErrorOf(m.Resize(8, 14, "nearby")) != nil && m.Config == c &&
 			len(m.Params) <= 1, "the model is changed: %+v with %v", m.Config, m.Params)
 	}
 }
@@ -184,8 +186,8 @@ func inStore(store *model.Store) *Imported {
 func comesBack(t *testing.T, store *model.Store, c vit.Config, dir string) {
 	images := Noise(c, 2, 5)
 	m := imported(t, dir, ImportOptions{})
-	equal(t, "model", m.Config, c)
-	equal(t, "hyperparameters", len(m.Params), 0)
+	is.Equal(t, "model", m.Config, c)
+	is.Equal(t, "hyperparameters", len(m.Params), 0)
 	same(t, c.Position, m, inStore(store))
 	near(t, "logits", m.logits(t, images), logitsBelow(t, store, "/vit", c, images), 0)
 	sameBytes(t, dir, exported(t, m, ExportOptions{Format: formatNative}), foreignWeights, foreignConfig, "README.md")
@@ -222,12 +224,12 @@ func refusesUnknownVariables(t *testing.T, store *model.Store, c vit.Config, dir
 		all := gomlxtest.Must(readAll(raw))(t)
 		all[positionsPath+name] = tensors.FromScalar(float32(1))
 		writeWeights(t, file, all)
-		e := onlyMismatch(t, errorOf(Import(dir, ImportOptions{})))
-		equal(t, name, *e, MismatchError{Path: e.Path, Unexpected: []string{positionsPath + name + " []"}})
+		e := onlyMismatch(t, is.ErrorOf(Import(dir, ImportOptions{})))
+		is.Equal(t, name, *e, MismatchError{Path: e.Path, Unexpected: []string{positionsPath + name + " []"}})
 	}
 	gomlxtest.Must(store.CreateVariable("/vit/position/x", tensors.FromScalar(float32(1))))(t)
 	_, err := Export(filepath.Join(t.TempDir(), "x"), nil, store.Scope("/vit"), c, ExportOptions{Format: formatNative})
-	equal(t, "exported with others", len(onlyMismatch(t, err).Unexpected), 1)
+	is.Equal(t, "exported with others", len(onlyMismatch(t, err).Unexpected), 1)
 }
 
 func notSupportedElsewhere(t *testing.T, position string) {
@@ -318,7 +320,7 @@ func TestModelExport_LeavesTheModelUnchanged(t *testing.T) {
 		for format, epsilon := range map[string]float64{formatNative: 0, formatTimm: 0, formatHF: 0, formatJAX: 7} {
 			out := filepath.Join(t.TempDir(), "model")
 			_, err := m.Export(out, b, ExportOptions{Format: format, Epsilon: epsilon})
-			if equal(t, fmt.Sprint(scope, format, err), err == nil, epsilon == 0); err == nil {
+			if is.Equal(t, fmt.Sprint(scope, format, err), err == nil, epsilon == 0); err == nil {
 				near(t, scope+" "+format, imported(t, out, ImportOptions{}).logits(t, images), want, 1e-5)
 			}
 			for v := range store.IterVariables() {

@@ -24,6 +24,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/internal/index"
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/internal/strictjson"
 	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/vit/position"
@@ -131,9 +132,9 @@ func TestImport_MismatchedTensors(t *testing.T) {
 		weights[last] = randomTensor(rand.New(rand.NewPCG(1, 1)), dtypes.Float32, 15)
 		m, err := Import(put(t, n, weights, configOf(n, smallViT)), ImportOptions{Hints: Hints{Grid: smallGrid}})
 		e := onlyMismatch(t, err)
-		equal(t, n.format, *e, MismatchError{e.Path, []string{moved + " [14]"}, []string{"x." + moved + " [14]"},
+		is.Equal(t, n.format, *e, MismatchError{e.Path, []string{moved + " [14]"}, []string{"x." + moved + " [14]"},
 			[]string{last + " [15], in the model [14]"}})
-		equal(t, n.format, m, nil)
+		is.Equal(t, n.format, m, nil)
 	}
 }
 
@@ -501,7 +502,7 @@ func TestImport_LeaksNothing(t *testing.T) {
 				refused++
 			}
 		}
-		equal(t, "refused files, those that are cut", refused, 3)
+		is.Equal(t, "refused files, those that are cut", refused, 3)
 		gomlxtest.NoError(t, unlock())
 	})
 }
@@ -580,7 +581,7 @@ func fuzzStore(t *testing.T, raw []byte) {
 		if err != nil {
 			continue // a string that is not UTF-8
 		}
-		equal(t, path, fmt.Sprint(gomlxtest.Must(decodeParam(p))(t)), fmt.Sprint(value))
+		is.Equal(t, path, fmt.Sprint(gomlxtest.Must(decodeParam(p))(t)), fmt.Sprint(value))
 	}
 }
 

@@ -25,6 +25,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
@@ -124,10 +125,10 @@ func TestSave_EveryType(t *testing.T) {
 	sameBytes(t, c.Path, again, variablesName, storeName, manifestName)
 	var got map[string]any
 	gomlxtest.NoError(t, json.Unmarshal(c.Meta, &got))
-	equal(t, "meta", got, meta)
+	is.Equal(t, "meta", got, meta)
 	store := model.NewStore()
 	gomlxtest.NoError(t, c.Load(store, nil))
-	equal(t, "an omitted variable", store.GetVariable("/data/images"), nil)
+	is.Equal(t, "an omitted variable", store.GetVariable("/data/images"), nil)
 	sameVariables(t, store, want, isData)
 	built := newStore(t, 2) // the same model with other values and wrong flags
 	data := bytesOf(t, built.GetVariable("/data/images").MustValue())
@@ -136,7 +137,7 @@ func TestSave_EveryType(t *testing.T) {
 	}
 	gomlxtest.NoError(t, c.Load(built, isData))
 	sameVariables(t, built, want, isData)
-	equal(t, "an omitted variable", bytesOf(t, built.GetVariable("/data/images").MustValue()), data)
+	is.Equal(t, "an omitted variable", bytesOf(t, built.GetVariable("/data/images").MustValue()), data)
 	gomlxtest.NoError(t, c.Check(built, isData))
 }
 
@@ -152,10 +153,10 @@ func TestSave_TypesOfHyperparameters(t *testing.T) {
 	store.SetParams(want)
 	save(t, Saver{Dir: dir}, store, 0, nil)
 	c, _ := newest(t, dir)
-	equal(t, "hyperparameters", c.Params, want)
+	is.Equal(t, "hyperparameters", c.Params, want)
 	rebuilt := model.NewStore()
 	rebuilt.SetParams(c.Params)
-	equal(t, "width", model.GetParamOr(rebuilt.Scope("/vit"), "width", uint64(0)), math.MaxUint64)
+	is.Equal(t, "width", model.GetParamOr(rebuilt.Scope("/vit"), "width", uint64(0)), math.MaxUint64)
 
 	store.SetParam("/nan", math.NaN())
 	save(t, Saver{Dir: dir}, store, 1, nil)
@@ -233,7 +234,7 @@ func TestSave_RemovesOlderCheckpoints(t *testing.T) {
 		c, _ := newest(t, dir) // saved again, it is newer
 		check(t, step == 30 || c.Path == path, "saved %s, the newest is %s", path, c.Path)
 	}
-	equal(t, "left", strings.Join(gomlxtest.Must(fs.Glob(os.DirFS(dir), "*"))(t), " "),
+	is.Equal(t, "left", strings.Join(gomlxtest.Must(fs.Glob(os.DirFS(dir), "*"))(t), " "),
 		"notes step-00000001 step-00000002.tmp-x step-123456789 step-5")
 	c, skipped := newest(t, dir)
 	check(t, c != nil && c.Step == 123456789 && len(skipped) == 0, "latest %+v, skipped %v", c, skipped)
@@ -529,7 +530,7 @@ func TestLoad_OnlyIntoAnEmptyStoreOrTheSameVariables(t *testing.T) {
 	}
 	scope := model.NewStore().Scope("/vit")
 	gomlxtest.NoError(t, m.Load(scope))
-	equal(t, "variables", scope.NumVariables(), len(m.Variables))
+	is.Equal(t, "variables", scope.NumVariables(), len(m.Variables))
 	check(t, m.Load(scope) != nil, "a model was loaded twice")
 }
 
@@ -544,13 +545,13 @@ func TestNames_AreOrderedByStepAndAttempt(t *testing.T) {
 		"step-999999999999999999": {step: 999999999999999999},
 	} {
 		got, ok := parseName(base)
-		equal(t, base, got, want)
-		equal(t, base, ok, true)
+		is.Equal(t, base, got, want)
+		is.Equal(t, base, ok, true)
 	}
 	for _, base := range []string{"step-7", "step-000000007", "step-00000007.0", "step-00000007.03", "step-0000000x",
 		"step-1999999999999999999", "step-00000007.tmp-", "xstep-00000007", "step-00000007.1234567"} {
 		_, ok := parseName(base)
-		equal(t, base, ok, false)
+		is.Equal(t, base, ok, false)
 	}
 	var want []string
 	dir := t.TempDir()
@@ -560,7 +561,7 @@ func TestNames_AreOrderedByStepAndAttempt(t *testing.T) {
 	}
 	got, _, err := listNames(dir)
 	gomlxtest.NoError(t, err)
-	equal(t, dir, got, want)
+	is.Equal(t, dir, got, want)
 }
 
 // Runs by what their directories best and last have: nothing, an intact (I), a damaged (D), or a half-written (H)
@@ -731,16 +732,16 @@ func TestLoad_AnotherModelListsTheDifferences(t *testing.T) {
 	before := bytesOf(t, other.GetVariable("/vit/norm").MustValue())
 	for _, err := range []error{c.Load(other, omit), c.Check(other, omit)} {
 		e := onlyMismatch(t, err)
-		equal(t, "differences", *e, MismatchError{e.Path, []string{"/vit/position (Float32)[17]"},
+		is.Equal(t, "differences", *e, MismatchError{e.Path, []string{"/vit/position (Float32)[17]"},
 			[]string{"/vit/block_1/weights (Float32)[3, 11]"},
 			[]string{"/vit/head/weights (Float32)[7, 5], in the model (Float32)[7, 3]"}})
 	}
-	equal(t, "the store", bytesOf(t, other.GetVariable("/vit/norm").MustValue()), before)
-	equal(t, "variables of the store", other.NumVariables(), 4)
+	is.Equal(t, "the store", bytesOf(t, other.GetVariable("/vit/norm").MustValue()), before)
+	is.Equal(t, "variables of the store", other.NumVariables(), 4)
 	fresh := model.NewStore()
 	gomlxtest.NoError(t, c.Load(fresh, omit))
 	fresh.Scope("/vit").VariableWithValue("position", float32(17)) // as if another model was built after loading
-	equal(t, "missing after building another model", len(onlyMismatch(t, c.Check(fresh, omit)).Missing), 1)
+	is.Equal(t, "missing after building another model", len(onlyMismatch(t, c.Check(fresh, omit)).Missing), 1)
 	hostile := &MismatchError{Path: "x", Missing: strings.Fields("a b c d e f g"), Unexpected: []string{"b\n\x1b[31m [7]"}}
 	text := hostile.Error()
 	check(t, !strings.ContainsAny(text, "\n\x1b") && !strings.Contains(text, ", f"), "%q", text)
@@ -748,19 +749,19 @@ func TestLoad_AnotherModelListsTheDifferences(t *testing.T) {
 
 func TestLock_HasOneOwner(t *testing.T) {
 	if dir := os.Getenv("WEPE_TEST_LOCK"); dir != "" { // the other process
-		check(t, errorOf(Lock(dir)) != nil, "locked")
+		check(t, is.ErrorOf(Lock(dir)) != nil, "locked")
 		return
 	}
 	dir, file := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "file")
 	putFile(t, file, nil)
-	check(t, errorOf(Lock(filepath.Join(file, "run"))) != nil, "locked below a file")
+	check(t, is.ErrorOf(Lock(filepath.Join(file, "run"))) != nil, "locked below a file")
 	for range 2 { // again after unlocking
 		unlock := gomlxtest.Must(Lock(dir))(t)
 		other := exec.Command(os.Args[0], "-test.run", "^TestLock_HasOneOwner$", "-test.v")
 		other.Env = append(os.Environ(), "WEPE_TEST_LOCK="+dir)
 		out, err := other.CombinedOutput()
 		check(t, err == nil && strings.Contains(string(out), "--- PASS"), "the other process: %v\n%s", err, out)
-		check(t, errorOf(Lock(dir)) != nil, "locked twice in one process")
+		check(t, is.ErrorOf(Lock(dir)) != nil, "locked twice in one process")
 		gomlxtest.NoError(t, unlock())
 	}
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/internal/numpy"
 )
 
@@ -126,8 +127,8 @@ func TestSafetensors_LimitsOfWritingAreThoseOfReading(t *testing.T) {
 	} {
 		var raw strings.Builder
 		err := writeSafetensors(&raw, "", c.out)
-		if equal(t, name, err == nil, c.ok); err == nil {
-			equal(t, name, len(gomlxtest.Must(readAll([]byte(raw.String())))(t)), len(c.out))
+		if is.Equal(t, name, err == nil, c.ok); err == nil {
+			is.Equal(t, name, len(gomlxtest.Must(readAll([]byte(raw.String())))(t)), len(c.out))
 		}
 	}
 }
@@ -138,7 +139,7 @@ func TestOpen_FileOfAnotherKindIsNamed(t *testing.T) {
 		"version https://git-lfs.github.com/spec/v1\n": "git-lfs", "<!DOCTYPE html>": "page", "\x80\x02}q\x00.....": "pickle",
 		"{\"a\": 1, \"b\": 2}": "JSON", "\x89PNG\r\n\x1a\n....": "image", "PK is no zip.....": "no safetensors file",
 	} {
-		refuses(t, begin, errorOf(readAll([]byte(begin+strings.Repeat(" ", 99)))), inFile, want)
+		refuses(t, begin, is.ErrorOf(readAll([]byte(begin+strings.Repeat(" ", 99)))), inFile, want)
 	}
 	whole := string(withShape("2"))
 	for _, n := range []int{3, 20} { // a file that becomes shorter while it is read

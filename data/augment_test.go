@@ -25,6 +25,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/internal/random"
 )
 
@@ -53,8 +54,8 @@ func TestApply_DependsOnlyOnSeedEpochAndIndex(t *testing.T) {
 			part := batch(9, 4, some)
 			for k, index := range some {
 				alone := changing.Apply(&Image{Height: 17, Width: 11, Pixels: set.Row(index % 31)}, 9, 4, index)
-				equal(t, fmt.Sprintf("index %d in a batch of %d", index, size), part.Row(k), alone.Pixels)
-				equal(t, "label", part.Labels[k], set.Labels[index%31])
+				is.Equal(t, fmt.Sprintf("index %d in a batch of %d", index, size), part.Row(k), alone.Pixels)
+				is.Equal(t, "label", part.Labels[k], set.Labels[index%31])
 			}
 		}
 	}
@@ -62,10 +63,10 @@ func TestApply_DependsOnlyOnSeedEpochAndIndex(t *testing.T) {
 	for name, other := range map[string]*InMemory{"seed": batch(10, 4, indices), "epoch": batch(9, 5, indices)} {
 		for k := range indices {
 			as := fmt.Sprintf("another %s shows image %d as before", name, k)
-			equal(t, as, bytes.Equal(other.Row(k), whole.Row(k)), false)
+			is.Equal(t, as, bytes.Equal(other.Row(k), whole.Row(k)), false)
 		}
 	}
-	equal(t, "images of the dataset afterwards", set.Pixels, before.Pixels)
+	is.Equal(t, "images of the dataset afterwards", set.Pixels, before.Pixels)
 }
 
 func TestApply_GreyImagesStayGrey(t *testing.T) {
@@ -73,12 +74,12 @@ func TestApply_GreyImagesStayGrey(t *testing.T) {
 	a := changing
 	a.RandomErasingProb, a.Mean = 0, [3]float64{0.5, 0.5, 0.5}
 	shown := gomlxtest.Must(loadBatch(set, a, 1, 0, []int{4, 2}))(t)
-	equal(t, "bytes and channels", [2]int{len(shown.Pixels), shown.Channels}, [2]int{2 * 19 * 23, 1})
+	is.Equal(t, "bytes and channels", [2]int{len(shown.Pixels), shown.Channels}, [2]int{2 * 19 * 23, 1})
 	colour := &Image{Height: 17, Width: 11, Pixels: coloured(set.Row(2))}
-	equal(t, "three channels", a.Apply(colour, 1, 0, 2).Pixels, coloured(shown.Row(1)))
+	is.Equal(t, "three channels", a.Apply(colour, 1, 0, 2).Pixels, coloured(shown.Row(1)))
 	for probability, want := range map[float64]uint8{0: 0, 1: 60} { // 0.299·200
 		red := &Image{Height: 1, Width: 1, Pixels: []uint8{200, 0, 0}}
-		equal(t, "green of red", Augment{GrayscaleProb: probability}.Apply(red, 1, 0, 2).Pixels[1], want)
+		is.Equal(t, "green of red", Augment{GrayscaleProb: probability}.Apply(red, 1, 0, 2).Pixels[1], want)
 	}
 }
 
@@ -156,7 +157,7 @@ func TestApply_JitterVariesAsInTorchvision(t *testing.T) {
 		}
 		seen[fmt.Sprint(c[1] > 60, c[2] > 60)] = true
 	}
-	equal(t, "sides that red turns to", len(seen), 3)
+	is.Equal(t, "sides that red turns to", len(seen), 3)
 }
 
 // Both ends of each range are valid, the next values are not; the error names the field.
@@ -264,7 +265,7 @@ func TestTransform_APositionOnTheBorderIsWithinTheImage(t *testing.T) {
 	p := &Image{Height: 1, Width: 1, Pixels: []uint8{9, 8, 7}}
 	for _, kernel := range []preprocess.Resample{preprocess.Bilinear, preprocess.Bicubic} {
 		for _, m := range []affine{translation(0, -0.5), translation(-0.5, 0)} {
-			equal(t, string(kernel), p.transform(m, kernel, [3]uint8{}).Pixels, p.Pixels)
+			is.Equal(t, string(kernel), p.transform(m, kernel, [3]uint8{}).Pixels, p.Pixels)
 		}
 	}
 }
@@ -296,7 +297,7 @@ func TestPolicy_AmountsAreThoseOfTheirSources(t *testing.T) {
 		},
 	} {
 		p := gomlxtest.Must(parsePolicy(name, [3]uint8{1, 2, 3}))(t)
-		equal(t, name, len(p.choices), len(want))
+		is.Equal(t, name, len(p.choices), len(want))
 		for _, c := range p.choices {
 			amounts, known := want[c.name]
 			if !known || (c.amount == nil) != (amounts == nil) {
@@ -313,7 +314,7 @@ func TestPolicy_AmountsAreThoseOfTheirSources(t *testing.T) {
 	for name, want := range map[string]float64{"rand-m30-mmax30": 128, "rand-m11-mmax30": 121, "randaug(2,30)": 330} {
 		p := gomlxtest.Must(parsePolicy(name, [3]uint8{}))(t)
 		c := p.choices[slices.IndexFunc(p.choices, func(c choice) bool { return c.name == "SolarizeAdd" })]
-		equal(t, name, c.amount(level{strength: p.magnitude / p.scale}), want)
+		is.Equal(t, name, c.amount(level{strength: p.magnitude / p.scale}), want)
 	}
 }
 
@@ -329,11 +330,11 @@ func TestPolicy_IsReadAsItsSourceWritesIt(t *testing.T) {
 	} {
 		p := gomlxtest.Must(parsePolicy(name, fill))(t)
 		p.choices = nil
-		equal(t, name, p, want)
+		is.Equal(t, name, p, want)
 	}
 	for _, name := range []string{"", "rand", "rand-x3", "rand-m11", "rand-m", "randaug(2)", "randaug(101,9)",
 		"randaug(2,31)", "rand-mstd100.5", "RandAugment(2,-1)", "autoaugment", "rand-n99999999999999999999"} {
-		oneLine(t, name, errorOf(parsePolicy(name, fill)))
+		oneLine(t, name, is.ErrorOf(parsePolicy(name, fill)))
 	}
 }
 
@@ -371,7 +372,7 @@ func TestPolicy_OperationsAreChosenUniformly(t *testing.T) {
 func TestFill_IsTheMeanColourOrGrey(t *testing.T) {
 	for want, mean := range map[[3]uint8][3]float64{
 		{128, 128, 128}: {}, {124, 116, 104}: {0.485, 0.456, 0.406}, {0, 255, 255}: {0, 1, 1.5}} {
-		equal(t, fmt.Sprint("mean ", mean), Augment{Mean: mean}.fill(), want)
+		is.Equal(t, fmt.Sprint("mean ", mean), Augment{Mean: mean}.fill(), want)
 	}
 }
 
@@ -415,12 +416,12 @@ func TestPlan_OfAnImageDependsOnlyOnSeedEpochAndRow(t *testing.T) {
 		"seed": strong.Plan(set, 10, 4, 0, rows), "epoch": strong.Plan(set, 9, 5, 0, rows),
 	} {
 		same := slices.Equal(other.Windows, whole.Windows) || slices.Equal(other.Cutout, whole.Cutout)
-		equal(t, "another "+name+" gives the same plan", same, false)
+		is.Equal(t, "another "+name+" gives the same plan", same, false)
 	}
 	// The box is the same whether the graph crops or the host: otherwise the draws of the host's crop would place it.
 	crops := Augment{Size: strong.Size, CropScale: [2]float64{0.3, 1}, Cutout: strong.Cutout}
 	for _, other := range []Augment{strong.afterHost(), crops} {
-		equal(t, fmt.Sprintf("boxes of %+v", other), other.Plan(set, 9, 4, 0, rows).Cutout, whole.Cutout)
+		is.Equal(t, fmt.Sprintf("boxes of %+v", other), other.Plan(set, 9, 4, 0, rows).Cutout, whole.Cutout)
 	}
 }
 
@@ -429,16 +430,16 @@ func TestPlan_OfTheMixingDependsOnlyOnSeedEpochAndBatchNumber(t *testing.T) {
 	a := Augment{MixupAlpha: 1}
 	first := a.Plan(set, 9, 4, 2, shuffled(31)[:7])
 	again := a.Plan(set, 9, 4, 2, shuffled(31)[11:18])
-	equal(t, "mixing of the same batch number with other images", again.Mix, first.Mix)
-	equal(t, "its partners", again.Partners, first.Partners)
+	is.Equal(t, "mixing of the same batch number with other images", again.Mix, first.Mix)
+	is.Equal(t, "its partners", again.Partners, first.Partners)
 	for name, other := range map[string]*Plan{
 		"seed": a.Plan(set, 10, 4, 2, shuffled(31)[:7]), "epoch": a.Plan(set, 9, 5, 2, shuffled(31)[:7]),
 		"batch": a.Plan(set, 9, 4, 3, shuffled(31)[:7]),
 	} {
 		same := other.Mix == first.Mix || slices.Equal(other.Partners, first.Partners)
-		equal(t, "another "+name+" gives the same mixing", same, false)
+		is.Equal(t, "another "+name+" gives the same mixing", same, false)
 	}
-	equal(t, "partners", slices.Sorted(slices.Values(first.Partners)), []int64{0, 1, 2, 3, 4, 5, 6})
+	is.Equal(t, "partners", slices.Sorted(slices.Values(first.Partners)), []int64{0, 1, 2, 3, 4, 5, 6})
 }
 
 // Of 7 images repeated three times, an epoch shows two three times and one once.
@@ -449,7 +450,7 @@ func TestOrder_IsAPermutationThatChangesWithEpochAndSeed(t *testing.T) {
 		t.Error("the order is not a permutation, or not a function of seed and epoch")
 	}
 	once := Order(4, 2, 7, 1)
-	equal(t, "order", Order(4, 2, 7, 3), []int{once[0], once[0] + 7, once[0] + 14, once[1], once[1] + 7, once[1] + 14,
+	is.Equal(t, "order", Order(4, 2, 7, 3), []int{once[0], once[0] + 7, once[0] + 14, once[1], once[1] + 7, once[1] + 14,
 		once[2]})
 }
 
@@ -462,7 +463,7 @@ func TestDraws_OfNeighboursAreUnrelated(t *testing.T) {
 		v := random.New(streamSample, int64(of[0]), of[1], of[2]).Uint64()
 		seen[v], flipped, last = true, flipped+bits.OnesCount64(v^last), v
 	}
-	equal(t, "draws that differ", len(seen), 300)
+	is.Equal(t, "draws that differ", len(seen), 300)
 	within5(t, "bits that differ", float64(flipped)/300/64, 0.5, 0.25, 300*64)
 }
 
@@ -501,7 +502,7 @@ func TestWindow_FallsBackToTheLargestCentredOne(t *testing.T) {
 	for sides, want := range map[[2]int]window{
 		{40, 2}: {top: 19, left: 0, height: 2, width: 2}, {5, 40}: {top: 0, left: 17, height: 5, width: 6},
 	} {
-		equal(t, fmt.Sprint(sides), a.window(random.New(streamSample, 1, 0, 0), sides[0], sides[1]), want)
+		is.Equal(t, fmt.Sprint(sides), a.window(random.New(streamSample, 1, 0, 0), sides[0], sides[1]), want)
 	}
 }
 
@@ -683,7 +684,7 @@ func TestImages_CropsResizesAndFlipsAreThoseOfPixelsAndOfTheHost(t *testing.T) {
 		gomlxtest.Near(t, name, inGraph, want, tolerance)
 		a.Interpolation = preprocess.Bilinear
 		host, graph := a.SplitHostGraph(set)
-		equal(t, "host", host, a)
+		is.Equal(t, "host", host, a)
 		onHost := gomlxtest.Must(loadBatch(set, host, 3, 1, rows))(t)
 		gomlxtest.NearAbs(t, "on the host "+name, images(t, graph, onHost, graph.Plan(onHost, 3, 1, 0, span(0, 7))), inGraph,
 			rounding)

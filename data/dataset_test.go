@@ -25,6 +25,7 @@ import (
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 )
 
 // own is a dataset as another module may write it: grey images of several sizes, row k with the value k.
@@ -79,7 +80,7 @@ func TestLoader_BatchesFollowOrder(t *testing.T) {
 		first, labels := batches(t, d, 3) // epochs of two batches
 		second, others := batches(t, d, 1)
 		labels = append(labels, others...)
-		equal(t, name+": step after 4 batches", d.Step, 4)
+		is.Equal(t, name+": step after 4 batches", d.Step, 4)
 		for step, images := range append(first, second...) {
 			want := Order(seed, step/2, n, 1)[step%2*size:][:size]
 			for k, row := range want {
@@ -92,17 +93,17 @@ func TestLoader_BatchesFollowOrder(t *testing.T) {
 		resumed := Batches(s, size, Augment{}, seed)
 		resumed.Step = 2
 		again, _ := batches(t, resumed, 1)
-		equal(t, name+": after a resume", again[0], first[2])
+		is.Equal(t, name+": after a resume", again[0], first[2])
 		resumed.Epochs = 1
 		rest, _ := batches(t, resumed, -1)
-		equal(t, name+": batches of an epoch of 2", len(rest), 2)
+		is.Equal(t, name+": batches of an epoch of 2", len(rest), 2)
 	}
 }
 
 // Evaluation sees every image once: of 11 in batches of 4 the last has 3.
 func TestLoader_InOrderEndsWithASmallerBatch(t *testing.T) {
 	_, labels := batches(t, InOrder(owned(11), 4, Augment{HFlip: 1, Mean: [3]float64{1, 1, 1}}), -1)
-	equal(t, "labels", labels, [][]float64{{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9, 10}})
+	is.Equal(t, "labels", labels, [][]float64{{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9, 10}})
 	// Images are resized as in evaluation, by the kernel of the augmentation, else not on the host.
 	set, want := noise(1, 5, 7, 3), []float64{}
 	img := gomlxtest.Must(set.Image(t.Context(), 0))(t)
@@ -113,13 +114,13 @@ func TestLoader_InOrderEndsWithASmallerBatch(t *testing.T) {
 	resized, _ := batches(t, InOrder(set, 1, kernel), -1)
 	gomlxtest.Near(t, "resized", resized[0], want, 1e-6)
 	kernel.Size = [2]int{5, 7}
-	equal(t, "images of the dataset's size", InOrder(set, 1, kernel).augment, kernel.Eval())
+	is.Equal(t, "images of the dataset's size", InOrder(set, 1, kernel).augment, kernel.Eval())
 }
 
 // An epoch of fewer images than a batch has them all.
 func TestSampler_OfFewImages(t *testing.T) {
 	s := Sampler{Images: 3, Batch: 5, Seed: 7}
-	equal(t, "epoch, batch and indices", fmt.Sprint(s.At(11)), fmt.Sprint(11, 0, Order(7, 11, 3, 1)))
+	is.Equal(t, "epoch, batch and indices", fmt.Sprint(s.At(11)), fmt.Sprint(11, 0, Order(7, 11, 3, 1)))
 }
 
 // Labels of mixed images are those that SoftLabels computes in the graph.
@@ -127,7 +128,7 @@ func TestLoader_MixedLabelsAreSoftLabels(t *testing.T) {
 	for b, err := range Batches(owned(7), 5, Augment{MixupAlpha: 1}, 3).Iter() {
 		gomlxtest.NoError(t, err)
 		want := gomlxtest.Run(t, func(in []*Node) []*Node { return []*Node{SoftLabels(in, 7, 0)} }, anys(b.Inputs[1:])...)[0]
-		equal(t, "numbers", len(want), 5*7)
+		is.Equal(t, "numbers", len(want), 5*7)
 		gomlxtest.Near(t, "labels", gomlxtest.Values(t, b.Labels[0]), want, 1e-6)
 		break
 	}
@@ -165,10 +166,10 @@ func TestFingerprint_CoversADatasetAndStaysTheSame(t *testing.T) {
 	for _, s := range []Dataset{owned(7), owned(8), relabelled, changed, Subset(owned(7), []int{1, 0, 2, 3, 4, 5, 6})} {
 		seen[Fingerprint(s)] = true
 	}
-	equal(t, "different fingerprints of 5 datasets", len(seen), 5)
+	is.Equal(t, "different fingerprints of 5 datasets", len(seen), 5)
 	for want, set := range map[string]Dataset{"01008e112edd085f": streamed(t, numberedFiles(t, 3, nil), Streaming{}),
 		"fcbbcbbb5f16857f": numbered(11), "94a84551179ac606": owned(7)} {
-		equal(t, set.Describe().Name, Fingerprint(set)[:16], want)
+		is.Equal(t, set.Describe().Name, Fingerprint(set)[:16], want)
 	}
 }
 
@@ -219,9 +220,9 @@ func TestFraction_LargerOnesContainSmallerOnes(t *testing.T) {
 		smaller = rows
 	}
 	a, b := gomlxtest.Must(Fraction(s, 0.5, 1))(t), gomlxtest.Must(Fraction(s, 0.5, 2))(t)
-	equal(t, "two seeds choose the same images", slices.Equal(rowsOf(t, a), rowsOf(t, b)), false)
+	is.Equal(t, "two seeds choose the same images", slices.Equal(rowsOf(t, a), rowsOf(t, b)), false)
 	for _, f := range []float64{0, 1.01, math.NaN()} {
-		oneLine(t, fmt.Sprint("fraction ", f), errorOf(Fraction(s, f, 1)))
+		oneLine(t, fmt.Sprint("fraction ", f), is.ErrorOf(Fraction(s, f, 1)))
 	}
 }
 
@@ -368,7 +369,7 @@ func TestRead_OrderAndPixelsAreThoseOfAnyNumberOfWorkersAndAnyContainer(t *testi
 				same(gomlxtest.Must(f.Load(t.Context(), to7x5, nil))(t), a)
 			}
 			_, other, _ := fed(streamed(t, f, Streaming{}), a, 4, epochs(f.Len(), 3))
-			equal(t, name+": the seed decides pixels", !bytes.Equal(other, want), name != "whole")
+			is.Equal(t, name+": the seed decides pixels", !bytes.Equal(other, want), name != "whole")
 		}
 	}
 }
@@ -381,11 +382,12 @@ func TestRead_ImagesThatAreNotCroppedAreThoseOfLoad(t *testing.T) {
 		_, got, err := fed(part, Augment{HFlip: 0.5}, 1, inOrder(0, 4, 4))
 		held := gomlxtest.Must(Load(t.Context(), set, rows))(t)
 		gomlxtest.NoError(t, err)
-		equal(t, container+": pixels", [2][]uint8{got, held.Pixels}, [2][]uint8{want.Pixels, want.Pixels})
-		equal(t, container+": labels", [2][]int32{part.Describe().Labels, held.Labels}, [2][]int32{want.Labels, want.Labels})
-		equal(t, container+": classes", part.Describe().Classes, []string{"cat", "dog", "eel"})
-		equal(t, container+": fingerprint", Fingerprint(part), Fingerprint(Subset(set, rows)))
-		equal(t, container+": fingerprint of the whole", Fingerprint(part) == Fingerprint(set), false)
+		is.Equal(t, container+": pixels", [2][]uint8{got, held.Pixels}, [2][]uint8{want.Pixels, want.Pixels})
+		is.Equal(t, container+": labels", [2][]int32{part.Describe().Labels, held.Labels}, [2][]int32{want.Labels,
+			want.Labels})
+		is.Equal(t, container+": classes", part.Describe().Classes, []string{"cat", "dog", "eel"})
+		is.Equal(t, container+": fingerprint", Fingerprint(part), Fingerprint(Subset(set, rows)))
+		is.Equal(t, container+": fingerprint of the whole", Fingerprint(part) == Fingerprint(set), false)
 	}
 }
 
@@ -400,12 +402,12 @@ func TestRead_CropsAreDrawnByTheirIndex(t *testing.T) {
 	}
 	rows, pixels, err := fed(streamed(t, f, Streaming{}), a, 3, func(yield func(int, []int) bool) { yield(4, indices) })
 	gomlxtest.NoError(t, err)
-	equal(t, "indices", rows, indices)
+	is.Equal(t, "indices", rows, indices)
 	a.Size = to7x5.Crop
 	seen := map[string]bool{}
 	for k, index := range indices {
 		shown := pixels[k*105 : (k+1)*105]
-		equal(t, "the crop drawn", shown, a.Apply(gomlxtest.Must(f.Read(index%n))(t), 3, 4, index).Pixels)
+		is.Equal(t, "the crop drawn", shown, a.Apply(gomlxtest.Must(f.Read(index%n))(t), 3, 4, index).Pixels)
 		seen[string(shown)] = true
 	}
 	if len(seen) < 3*n-3 {
@@ -420,8 +422,8 @@ func TestRead_NumbersAreNotRounded(t *testing.T) {
 	for b, err := range Read(set, Augment{}, 0, 2, inOrder(0, 2, 2)) {
 		gomlxtest.NoError(t, err)
 		part := b.Part(1, 2)
-		equal(t, "numbers", [2][]float32{b.Float, part.Float}, [2][]float32{set.Float, set.Float[3:]})
-		equal(t, "labels", [2][]int32{b.Labels, part.Labels}, [2][]int32{set.Labels, set.Labels[1:]})
+		is.Equal(t, "numbers", [2][]float32{b.Float, part.Float}, [2][]float32{set.Float, set.Float[3:]})
+		is.Equal(t, "labels", [2][]int32{b.Labels, part.Labels}, [2][]int32{set.Labels, set.Labels[1:]})
 	}
 }
 
@@ -490,7 +492,7 @@ func TestRead_ADamagedImageIsAnErrorByNameOrIsLeftOutAndCounted(t *testing.T) {
 				if !damaged {
 					want = place
 				}
-				equal(t, fmt.Sprintf("part %d, place %d: row, number and label", part, place),
+				is.Equal(t, fmt.Sprintf("part %d, place %d: row, number and label", part, place),
 					[3]int{row, int(b.Row(k)[0]) + int(b.Row(k)[1])<<8, int(b.Labels[k])}, [3]int{want, want, want % 2})
 				place++
 			}
@@ -510,12 +512,12 @@ func TestRead_ADamagedImageIsAnErrorByNameOrIsLeftOutAndCounted(t *testing.T) {
 		!strings.Contains(log.String(), "image=0209.png") {
 		t.Errorf("left out %v, logged %q", set.Damaged(), log.String())
 	}
-	equal(t, "damage of a part", Subset(set, []int{5, 299, 31}).Describe().Damaged(), []int{1, 2})
+	is.Equal(t, "damage of a part", Subset(set, []int{5, 299, 31}).Describe().Damaged(), []int{1, 2})
 	_, _, err = fed(streamed(t, withDamage(t, 1, 2, 3, 4), Streaming{Skip: true}), Augment{}, 0, inOrder(0, 300, 30))
 	oneLine(t, "more than one in a hundred", err, "4 of 300", "000")
 	err = Check(t.Context(), streamed(t, withDamage(t, 1, 2, 3, 4), Streaming{Skip: true}), true)
 	oneLine(t, "the same checked", err, "4 of 300", "000")
-	equal(t, err.Error(), strings.Count(err.Error(), "300"), 1)
+	is.Equal(t, err.Error(), strings.Count(err.Error(), "300"), 1)
 }
 
 func TestRead_UnreadableFilesAreErrorsEvenIfDamageIsSkipped(t *testing.T) {
@@ -541,14 +543,14 @@ func TestCheck_FindsDamageBeforeTraining(t *testing.T) {
 	for full, want := range map[bool][]int{false: {31}, true: {31, 209}} {
 		err := Check(t.Context(), streamed(t, f, Streaming{}), full)
 		oneLine(t, "damage", err, "0031.png")
-		equal(t, err.Error(), strings.Contains(err.Error(), "0209.png"), full)
+		is.Equal(t, err.Error(), strings.Contains(err.Error(), "0209.png"), full)
 		set := streamed(t, f, Streaming{Skip: true})
 		gomlxtest.NoError(t, Check(t.Context(), set, full))
-		equal(t, fmt.Sprintf("full %v: left out", full), set.Damaged(), want)
+		is.Equal(t, fmt.Sprintf("full %v: left out", full), set.Damaged(), want)
 	}
 	patches := preprocess.Settings{Resize: preprocess.ResizePatches, Size: [2]int{6, 6}, Patch: 3}
-	oneLine(t, "patches", errorOf(f.Stream(patches, Streaming{})))
-	oneLine(t, "no images", errorOf(f.Subset(nil).Stream(to7x5, Streaming{})))
+	oneLine(t, "patches", is.ErrorOf(f.Stream(patches, Streaming{})))
+	oneLine(t, "no images", is.ErrorOf(f.Subset(nil).Stream(to7x5, Streaming{})))
 }
 
 // Also where an image is not a square, in units of its shorter side.
@@ -613,8 +615,8 @@ func TestShapes_WhereIsInvisibleToABagOfPatches(t *testing.T) {
 			for cell := range 4 {
 				moved := s
 				moved.row, moved.column = s.row+cell/2*16, s.column+cell%2*16
-				equal(t, fmt.Sprintf("label of %+v", moved), tasks[taskWhere].label(moved), cell)
-				equal(t, fmt.Sprintf("%d pixels: patches of %+v and %+v", c.size, s, moved), seen(moved), seen(s))
+				is.Equal(t, fmt.Sprintf("label of %+v", moved), tasks[taskWhere].label(moved), cell)
+				is.Equal(t, fmt.Sprintf("%d pixels: patches of %+v and %+v", c.size, s, moved), seen(moved), seen(s))
 			}
 		}
 		next := sprite{1, 3, 7, 5, 5}
@@ -629,19 +631,19 @@ func TestShapes_AreAFunctionOfTheSeed(t *testing.T) {
 	train, test, err := Shapes(taskLocation, 307, 101, 32, 5)
 	gomlxtest.NoError(t, err)
 	gomlxtest.NoError(t, errors.Join(train.check(), test.check()))
-	equal(t, "images, pixels, classes", [4]int{train.Len(), test.Len(), train.Height, len(train.Classes)},
+	is.Equal(t, "images, pixels, classes", [4]int{train.Len(), test.Len(), train.Height, len(train.Classes)},
 		[4]int{307, 101, 32, 16})
 	again, _, _ := Shapes(taskLocation, 307, 11, 32, 5)
 	other, _, _ := Shapes(taskLocation, 307, 11, 32, 6)
-	equal(t, "fingerprint of the same seed", Fingerprint(again), Fingerprint(train))
-	equal(t, "the same of another seed", Fingerprint(other) == Fingerprint(train), false)
+	is.Equal(t, "fingerprint of the same seed", Fingerprint(again), Fingerprint(train))
+	is.Equal(t, "the same of another seed", Fingerprint(other) == Fingerprint(train), false)
 	images := map[string]bool{} // for this seed no two coincide by the square's or the ellipse's symmetry either
 	for _, set := range []*InMemory{train, test} {
 		for i := range set.Len() {
 			images[string(set.Row(i))] = true
 		}
 	}
-	equal(t, "different images", len(images), 307+101)
+	is.Equal(t, "different images", len(images), 307+101)
 	for name, c := range map[string]struct {
 		task              string
 		train, test, size int

@@ -17,7 +17,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -34,6 +33,7 @@ import (
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/disk"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 )
 
 // plain is the file of an image of one colour, the given number in red and green.
@@ -89,14 +89,6 @@ func listed(f *Files) (paths []string) {
 	return paths
 }
 
-// equal tests that a value is the one that is wanted.
-func equal[T any](t testing.TB, name string, got, want T) {
-	t.Helper()
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%s: %v, want %v", name, got, want)
-	}
-}
-
 // oneLine tests that an error is one line that contains every text.
 func oneLine(t testing.TB, name string, err error, texts ...string) {
 	t.Helper()
@@ -105,17 +97,6 @@ func oneLine(t testing.TB, name string, err error, texts ...string) {
 		t.Errorf("%s: error %q, want one line with %q", name, err, texts)
 	}
 }
-
-// is tests that an error is the one that is wanted, nil for none.
-func is(t testing.TB, name string, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("%s: error %v, want %v", name, err, want)
-	}
-}
-
-// errorOf is the error of a call alone, and errorOfTwo that of a call with two more results.
-func errorOf[T any](_ T, err error) error { return err }
 
 func errorOfTwo[T, U any](_ T, _ U, err error) error { return err }
 
@@ -126,12 +107,12 @@ func TestFolder_ListsClassesAndImagesInOrder(t *testing.T) {
 	link(t, filepath.Join("..", "cat", "2.JPG"), filepath.Join(dir, "zebra", "2.png"))
 	all := gomlxtest.Must(Folder(dir))(t)
 	f := all.Train
-	equal(t, "parts", all, Parts{Train: f})
-	equal(t, "paths", strings.Join(listed(f), " "), "cat/10.jpeg cat/2.JPG cat/x/9.webp dog/a.PNG dog/b.png dog/c.bmp "+
+	is.Equal(t, "parts", all, Parts{Train: f})
+	is.Equal(t, "paths", strings.Join(listed(f), " "), "cat/10.jpeg cat/2.JPG cat/x/9.webp dog/a.PNG dog/b.png dog/c.bmp "+
 		"zebra/1.gif zebra/2.png")
-	equal(t, "labels", fmt.Sprintf("%v %v %s", f.Labels, f.Classes, f.Dir), "[0 0 0 1 1 1 2 2] [cat dog zebra] "+dir)
-	equal(t, "ignored", f.Ignored, map[string]int{".txt": 1, ".heic": 2, "": 1, ".png outside of class folders": 1})
-	equal(t, "indices in the list above", numbersOf(t, f), []int{3, 4, 2, 1, 0, 11, 6, 4})
+	is.Equal(t, "labels", fmt.Sprintf("%v %v %s", f.Labels, f.Classes, f.Dir), "[0 0 0 1 1 1 2 2] [cat dog zebra] "+dir)
+	is.Equal(t, "ignored", f.Ignored, map[string]int{".txt": 1, ".heic": 2, "": 1, ".png outside of class folders": 1})
+	is.Equal(t, "indices in the list above", numbersOf(t, f), []int{3, 4, 2, 1, 0, 11, 6, 4})
 }
 
 // Folders of splits have these names in any case; a folder without images is none. Otherwise the folders are classes.
@@ -161,8 +142,8 @@ func TestFolder_Splits(t *testing.T) {
 	}
 	for _, classes := range [][]string{{"train", "tram", "val"}, {"test", "val"}, {"cat", "test"}} {
 		all := gomlxtest.Must(Folder(named(t, classes[0]+"/1.png", classes[1]+"/1.png", classes[len(classes)-1]+"/1.png")))(t)
-		equal(t, "parts", all, Parts{Train: all.Train})
-		equal(t, "classes", all.Train.Classes, classes)
+		is.Equal(t, "parts", all, Parts{Train: all.Train})
+		is.Equal(t, "classes", all.Train.Classes, classes)
 	}
 }
 
@@ -187,13 +168,13 @@ func TestFolder_Refuses(t *testing.T) {
 		dir := named(t, strings.Fields(paths)...)
 		parts, err := Folder(dir)
 		oneLine(t, paths, err, dir, "data: ", want.names)
-		equal(t, paths+" are ErrSplits", errors.Is(err, ErrSplits), want.splits)
-		equal(t, paths, parts, Parts{})
+		is.Equal(t, paths+" are ErrSplits", errors.Is(err, ErrSplits), want.splits)
+		is.Equal(t, paths, parts, Parts{})
 	}
 	dir := named(t, "a/b/1.png")
 	link(t, "..", filepath.Join(dir, "a/b/c"))
-	oneLine(t, "a link to a folder above", errorOf(Folder(dir)), filepath.Join(dir, "a/b/c"))
-	is(t, "an absent directory", errorOf(Folder(filepath.Join(dir, "absent"))), os.ErrNotExist)
+	oneLine(t, "a link to a folder above", is.ErrorOf(Folder(dir)), filepath.Join(dir, "a/b/c"))
+	is.Error(t, "an absent directory", is.ErrorOf(Folder(filepath.Join(dir, "absent"))), os.ErrNotExist)
 }
 
 // Links are followed as in torchvision: to images and folders, relative and absolute, inside the directory and outside.
@@ -210,11 +191,11 @@ func TestFolder_FollowsLinks(t *testing.T) {
 	f := gomlxtest.Must(Folder(dir))(t).Train
 	want := strings.Fields("a/1.png a/6.png a/8.png a/9.png a/deep/2.png b/1.png b/6.png b/8.png b/9.png b/deep/2.png " +
 		"c/3.png c/7.png c/in/2.png d/4.png")
-	equal(t, "paths", listed(f), want)
-	equal(t, "classes", f.Classes, []string{"a", "b", "c", "d"})
+	is.Equal(t, "paths", listed(f), want)
+	is.Equal(t, "classes", f.Classes, []string{"a", "b", "c", "d"})
 	fails := map[string]error{"8.png": os.ErrNotExist, "9.png": disk.ErrIrregular}
 	for row, where := range want {
-		is(t, where, errorOf(f.Read(row)), fails[path.Base(where)])
+		is.Error(t, where, is.ErrorOf(f.Read(row)), fails[path.Base(where)])
 	}
 }
 
@@ -223,13 +204,13 @@ func TestFiles_RowsAndJoin(t *testing.T) {
 	parts := gomlxtest.Must(Folder(dir))(t)
 	all := gomlxtest.Must(Join("all", parts.Train.Subset([]int{0, 2, 1}).Subset([]int{2, 1}), parts.Validation,
 		parts.Test))(t)
-	equal(t, "paths", strings.ReplaceAll(strings.Join(listed(all), " "), dir+"/", ""),
+	is.Equal(t, "paths", strings.ReplaceAll(strings.Join(listed(all), " "), dir+"/", ""),
 		"train/b/1.png train/b/2.png val/b/1.png test/a/0.png test/b/5.png")
-	equal(t, "joined", fmt.Sprint(all.Name, numbersOf(t, all), all.Labels), "all[1 2 3 4 5] [1 1 1 0 1]")
+	is.Equal(t, "joined", fmt.Sprint(all.Name, numbersOf(t, all), all.Labels), "all[1 2 3 4 5] [1 1 1 0 1]")
 	other := *parts.Test
 	other.Classes = []string{"b", "a"}
-	oneLine(t, "datasets of other classes", errorOf(Join("all", parts.Train, &other)))
-	oneLine(t, "no datasets", errorOf(Join("none")))
+	oneLine(t, "datasets of other classes", is.ErrorOf(Join("all", parts.Train, &other)))
+	oneLine(t, "no datasets", is.ErrorOf(Join("none")))
 }
 
 // The expected files are from Python's hashlib: an image is held out if the first 8 bytes of
@@ -246,7 +227,7 @@ func TestSplit_ChoosesByTheHashOfTheName(t *testing.T) {
 		"b/03 b/04 b/06 c/01 c/06 c/12 c/18 c/19"} { // with seed 1 the rule alone would hold out a/00
 		train, held, err := all.Split(0.3, int64(seed))
 		gomlxtest.NoError(t, err)
-		equal(t, "held out", strings.ReplaceAll(strings.Join(listed(held), " "), ".png", ""), want)
+		is.Equal(t, "held out", strings.ReplaceAll(strings.Join(listed(held), " "), ".png", ""), want)
 		both := slices.Sorted(slices.Values(append(listed(train), listed(held)...)))
 		if !slices.Equal(both, slices.Sorted(slices.Values(paths))) || !slices.IsSorted(listed(train)) {
 			t.Errorf("seed %d: parts are not a sorted partition", seed)
@@ -287,11 +268,11 @@ func TestLists_ReadsTheLayoutOfVTAB(t *testing.T) {
 		"images/train800/000000.jpg": plain(10, 5, 7), "images/train800/000001.jpg": plain(11, 5, 7),
 	})
 	f := gomlxtest.Must(Lists(dir, "train800.txt", nil))(t)
-	equal(t, "name", f.Name, filepath.Base(dir)+"-train800")
-	equal(t, "train", fmt.Sprint(listed(f), f.Labels, f.Classes, numbersOf(t, f)),
+	is.Equal(t, "name", f.Name, filepath.Base(dir)+"-train800")
+	is.Equal(t, "train", fmt.Sprint(listed(f), f.Labels, f.Classes, numbersOf(t, f)),
 		"[images/train800/000000.jpg images/train800/000001.jpg] [3 0] [0 1 2 3] [10 11]")
 	f = gomlxtest.Must(Lists(dir, "test.txt", []string{"x", "y"}))(t)
-	equal(t, "test", f.Where(0)+fmt.Sprint(f.Classes), "images/test/000000.jpg[x y]")
+	is.Equal(t, "test", f.Where(0)+fmt.Sprint(f.Classes), "images/test/000000.jpg[x y]")
 }
 
 func TestLists_RefusesByLine(t *testing.T) {
@@ -303,14 +284,14 @@ func TestLists_RefusesByLine(t *testing.T) {
 	} {
 		dir := datatest.Tree(t, map[string][]byte{"list.txt": []byte(content)})
 		path := filepath.Join(dir, "list.txt")
-		oneLine(t, fmt.Sprintf("%.30q", content), errorOf(Lists(dir, "list.txt", []string{"x", "y"})), path, line)
+		oneLine(t, fmt.Sprintf("%.30q", content), is.ErrorOf(Lists(dir, "list.txt", []string{"x", "y"})), path, line)
 	}
 	dir := datatest.Tree(t, map[string][]byte{"big.txt": []byte("a.png 1000000\n"), "gap.txt": []byte("a.png 999999\n")})
 	for _, list := range []string{"big.txt", "gap.txt", "../list.txt", "absent.txt"} {
-		oneLine(t, list, errorOf(Lists(dir, list, nil)), strings.TrimPrefix(list, "../"))
+		oneLine(t, list, is.ErrorOf(Lists(dir, list, nil)), strings.TrimPrefix(list, "../"))
 	}
 	unread := iotest.ErrReader(io.ErrClosedPipe)
-	is(t, "a list that cannot be read", errorOfTwo(parseList(unread, 0)), io.ErrClosedPipe)
+	is.Error(t, "a list that cannot be read", errorOfTwo(parseList(unread, 0)), io.ErrClosedPipe)
 }
 
 // FuzzList: an accepted list has a local path and a label in range on every line, and reads the same when written.
@@ -332,7 +313,7 @@ func FuzzList(f *testing.F) {
 		}
 		secondPaths, second, err := parseList(strings.NewReader(again.String()), classes)
 		gomlxtest.NoError(t, err)
-		equal(t, again.String(), fmt.Sprintf("%q %v", secondPaths, second), fmt.Sprintf("%q %v", paths, labels))
+		is.Equal(t, again.String(), fmt.Sprintf("%q %v", secondPaths, second), fmt.Sprintf("%q %v", paths, labels))
 	})
 }
 
@@ -411,16 +392,16 @@ func TestLoad_Refuses(t *testing.T) {
 		"a folder":  {list(2, "folder.png"), toTiny},
 		"32.25 GiB": {list(43, "a.png"), preprocess.Settings{Crop: [2]int{16384, 16384}}}, // 43·3·2^28 bytes
 	} {
-		oneLine(t, name, errorOf(c.files.Load(t.Context(), c.p, nil)))
+		oneLine(t, name, is.ErrorOf(c.files.Load(t.Context(), c.p, nil)))
 	}
 	for path, labels := range map[string][]int32{"../a.png": {0}, "a.png": {1}, "b.png": {-1}, "list": {},
 		"lists": {0, 0}} {
-		err := errorOf(NewFiles("lists", files.Dir, []string{path}, labels, []string{"x"}))
+		err := is.ErrorOf(NewFiles("lists", files.Dir, []string{path}, labels, []string{"x"}))
 		oneLine(t, fmt.Sprint(path, labels), err, strings.TrimPrefix(path, "../"))
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	is(t, "the context has ended", errorOf(files.Load(ended, toTiny, nil)), context.Canceled)
+	is.Error(t, "the context has ended", is.ErrorOf(files.Load(ended, toTiny, nil)), context.Canceled)
 }
 
 func TestImageFiles_AreInAnyFolders(t *testing.T) {
@@ -433,14 +414,14 @@ func TestImageFiles_AreInAnyFolders(t *testing.T) {
 	for i := range f.Len() {
 		got = append(got, f.Where(i)+"="+f.Classes[f.Labels[i]])
 	}
-	equal(t, "images", fmt.Sprint(got, f.Ignored), "[top.png= z.gif= a/9.PNG=a b/2.png=b b/deep/1.png=b] map[.txt:2]")
+	is.Equal(t, "images", fmt.Sprint(got, f.Ignored), "[top.png= z.gif= a/9.PNG=a b/2.png=b b/deep/1.png=b] map[.txt:2]")
 	img := gomlxtest.Must(f.Read(4))(t).RGBA()
-	equal(t, "an image", fmt.Sprint(img.Bounds(), img.RGBAAt(4, 2)), "(0,0)-(5,3) {3 0 77 255}")
-	oneLine(t, "a damaged image", errorOf(f.Read(1)), "z.gif")
+	is.Equal(t, "an image", fmt.Sprint(img.Bounds(), img.RGBAAt(4, 2)), "(0,0)-(5,3) {3 0 77 255}")
+	oneLine(t, "a damaged image", is.ErrorOf(f.Read(1)), "z.gif")
 	for _, nothing := range []string{t.TempDir(), filepath.Join(dir, "none")} {
 		_, err := ImageFiles(nothing)
 		oneLine(t, "no images", err, nothing)
-		equal(t, nothing, errors.Is(err, os.ErrNotExist), filepath.Base(nothing) == "none")
+		is.Equal(t, nothing, errors.Is(err, os.ErrNotExist), filepath.Base(nothing) == "none")
 	}
 }
 
@@ -457,9 +438,9 @@ func TestImage_GivesItsMemoryBack(t *testing.T) {
 			}
 			return nil, damage
 		})
-		is(t, "the error of a reader", err, damage)
+		is.Error(t, "the error of a reader", err, damage)
 	}
-	equal(t, "calls", calls, 2)
+	is.Equal(t, "calls", calls, 2)
 }
 
 // A valid dataset of each kind, and mutated ones. Images are bounded by their pixels instead: TestDecode_Refuses.
@@ -477,9 +458,9 @@ func TestReaders_UseMemoryInProportionToTheirFiles(t *testing.T) {
 		"CIFAR-100":           {datatest.CIFAR100(200, 50), cifar},
 		"CIFAR-100's archive": {map[string][]byte{cifarArchive: packed(datatest.CIFAR100(200, 50), allNames...)}, cifar},
 		"lists": {map[string][]byte{"train.txt": []byte(strings.Repeat("a/b.jpg 0\n", 20_000))},
-			func(dir string) error { return errorOf(Lists(dir, "train.txt", nil)) }},
+			func(dir string) error { return is.ErrorOf(Lists(dir, "train.txt", nil)) }},
 		"tar": {map[string][]byte{"0.tar": datatest.Tar(members...)},
-			func(dir string) error { return errorOf(training(dir)) }},
+			func(dir string) error { return is.ErrorOf(training(dir)) }},
 	}
 	rng := campaign.Rand(3)
 	for _, name := range slices.Sorted(maps.Keys(readers)) {
@@ -561,10 +542,10 @@ func TestCIFAR100_ReadsTheSameFromDirectorySubdirectoryAndArchive(t *testing.T) 
 		train, test, err := CIFAR100(filepath.Join(root, dir))
 		gomlxtest.NoError(t, err)
 		gomlxtest.NoError(t, errors.Join(train.check(), test.check()))
-		equal(t, dir, fmt.Sprintf("%v %d %s", train.Labels, test.Len(), train.Classes[42]), "[0 7 14 21 28] 3 class_42")
+		is.Equal(t, dir, fmt.Sprintf("%v %d %s", train.Labels, test.Len(), train.Classes[42]), "[0 7 14 21 28] 3 class_42")
 		for k := range 5 {
 			for i, v := range train.Row(k) { // interleaved against planes
-				equal(t, fmt.Sprintf("%s: record %d", dir, k), v, files[cifarTrain][k*cifarRecord+2+i%3*1024+i/3])
+				is.Equal(t, fmt.Sprintf("%s: record %d", dir, k), v, files[cifarTrain][k*cifarRecord+2+i%3*1024+i/3])
 			}
 		}
 	}
@@ -611,10 +592,10 @@ func TestCIFAR100_Refuses(t *testing.T) {
 		"archive: bomb":  {archive(bomb), []string{cifarArchive}},
 	} {
 		dir := datatest.Tree(t, c.files)
-		err := errorOf(campaign.Malformed(t, func() error { return errorOfTwo(CIFAR100(dir)) }))
+		err := is.ErrorOf(campaign.Malformed(t, func() error { return errorOfTwo(CIFAR100(dir)) }))
 		oneLine(t, name, err, c.want...)
 	}
-	is(t, "an empty directory", errorOfTwo(CIFAR100(t.TempDir())), fs.ErrNotExist)
+	is.Error(t, "an empty directory", errorOfTwo(CIFAR100(t.TempDir())), fs.ErrNotExist)
 }
 
 // FuzzCIFAR100Archive checks for any bytes inside the compression: an error or complete datasets. Mutations would
@@ -666,13 +647,13 @@ func TestFind_TarSamplesBetweenOtherMembers(t *testing.T) {
 			[2]string{"b.cls", strings.Repeat(" ", 63) + "1"})...),
 	})
 	f := gomlxtest.Must(training(dir))(t)
-	equal(t, "labels and classes", fmt.Sprintf("%v %q", f.Labels, f.Classes), `[2 0 1] ["0" "1" "2"]`)
+	is.Equal(t, "labels and classes", fmt.Sprintf("%v %q", f.Labels, f.Classes), `[2 0 1] ["0" "1" "2"]`)
 	for i, want := range content {
-		equal(t, fmt.Sprint("image ", i), gomlxtest.Must(f.head(i, maxFileBytes))(t), want)
+		is.Equal(t, fmt.Sprint("image ", i), gomlxtest.Must(f.head(i, maxFileBytes))(t), want)
 	}
-	equal(t, "image 1", f.Where(1), filepath.Join(dir, "a.tar")+": "+long+"1.jpg")
+	is.Equal(t, "image 1", f.Where(1), filepath.Join(dir, "a.tar")+": "+long+"1.jpg")
 	gomlxtest.NoError(t, os.WriteFile(filepath.Join(dir, classNamesFile), []byte("\ufeffx\r\ny\nz\n"), 0o600))
-	equal(t, "classes", gomlxtest.Must(training(dir))(t).Classes, []string{"x", "y", "z"})
+	is.Equal(t, "classes", gomlxtest.Must(training(dir))(t).Classes, []string{"x", "y", "z"})
 }
 
 // Each is refused in one line that names the directory, and the member if there is one.
@@ -717,12 +698,12 @@ func TestFind_RefusesTars(t *testing.T) {
 		"a device": {linked(tar.TypeBlock), "no images"},
 	} {
 		dir := datatest.Tree(t, map[string][]byte{"a.tar": c.content})
-		oneLine(t, name, errorOf(campaign.Malformed(t, func() error { return errorOf(training(dir)) })), dir, c.want)
+		oneLine(t, name, is.ErrorOf(campaign.Malformed(t, func() error { return is.ErrorOf(training(dir)) })), dir, c.want)
 	}
 	dir := datatest.Tree(t, map[string][]byte{"a.tar": one()})
 	f := gomlxtest.Must(training(dir))(t)
 	gomlxtest.NoError(t, os.Truncate(filepath.Join(dir, "a.tar"), 515)) // after it was indexed
-	oneLine(t, "a truncated shard", errorOf(f.head(0, maxFileBytes)))
+	oneLine(t, "a truncated shard", is.ErrorOf(f.head(0, maxFileBytes)))
 }
 
 // Splits are named by the words of paths. Shards in no split, two names of one, and two kinds of datasets are refused.
@@ -766,7 +747,7 @@ func TestFind_SplitsOfShards(t *testing.T) {
 			t.Errorf("%s: %v, want %v", files, err, want)
 		}
 	}
-	is(t, "an absent directory", errorOfTwo(Find(filepath.Join(t.TempDir(), "none"))), os.ErrNotExist)
+	is.Error(t, "an absent directory", errorOfTwo(Find(filepath.Join(t.TempDir(), "none"))), os.ErrNotExist)
 }
 
 // The validation split has the classes of the training split.
@@ -795,7 +776,7 @@ func TestFind_Parquet(t *testing.T) {
 	for names, valid := range map[string]bool{`"a", "b", "c"`: true, `"b", "a", "c"`: false} {
 		gomlxtest.NoError(t, pq.WriteFile(filepath.Join(dir, "test.parquet"), []row{{content{plain(0, 2, 3)}, 1}},
 			pq.KeyValueMetadata("huggingface", `{"info": {"features": {"label": {"names": [`+names+`]}}}}`)))
-		equal(t, names, errorOfTwo(Find(dir)) == nil, valid)
+		is.Equal(t, names, errorOfTwo(Find(dir)) == nil, valid)
 	}
 	gomlxtest.NoError(t, pq.WriteFile(filepath.Join(dir, "test.parquet"), []row{{content{plain(0, 2, 3)}, 3}}))
 	oneLine(t, "a label without a name", errorOfTwo(Find(dir)), "test.parquet: row 0", "label 3", classNamesFile)
@@ -810,7 +791,7 @@ func TestFind_PipesAndLongClassNames(t *testing.T) {
 		t.Skip(err)
 	}
 	for range 2 { // the shard, then the names
-		is(t, "a pipe", errorOf(training(dir)), disk.ErrIrregular)
+		is.Error(t, "a pipe", is.ErrorOf(training(dir)), disk.ErrIrregular)
 		_ = os.Remove(pipe)
 	}
 	gomlxtest.NoError(t, errors.Join(os.Remove(names), os.WriteFile(names, make([]byte, maxClassNames+1), 0o600)))

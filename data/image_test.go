@@ -35,6 +35,7 @@ import (
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 )
 
 // goldenFiles returns the images beside cases.json, by name.
@@ -81,7 +82,7 @@ func TestDecode_Refuses(t *testing.T) {
 		}
 	}
 	for pixels, want := range map[int64]error{17 * 13: nil, 17*13 - 1: ErrPixels} {
-		is(t, fmt.Sprint(pixels, " pixels"), errorOf(Identify(files["rgb.png"], pixels)), want)
+		is.Error(t, fmt.Sprint(pixels, " pixels"), is.ErrorOf(Identify(files["rgb.png"], pixels)), want)
 	}
 	for name, raw := range files {
 		ends := []int{len(raw) * 2 / 3}
@@ -89,7 +90,7 @@ func TestDecode_Refuses(t *testing.T) {
 			ends = append(ends, end)
 		}
 		for _, end := range ends {
-			oneLine(t, name, errorOf(Decode(bytes.NewReader(raw[:end]))))
+			oneLine(t, name, is.ErrorOf(Decode(bytes.NewReader(raw[:end]))))
 			e, headed := Identify(raw[:end], 0)
 			if _, err := e.cropped(func(int, int) window { return window{height: 2, width: 2} }, 2, 2,
 				preprocess.Bilinear, ""); err == nil && headed == nil {
@@ -203,7 +204,7 @@ func TestDecode_TIFFsAreDividedByTheirAlphaAsByPillow(t *testing.T) {
 	for _, img := range []image.Image{bits8, bits16} {
 		var file bytes.Buffer
 		gomlxtest.NoError(t, tiff.Encode(&file, img, nil))
-		equal(t, fmt.Sprintf("%T", img), gomlxtest.Must(Decode(&file))(t).Pixels, want)
+		is.Equal(t, fmt.Sprintf("%T", img), gomlxtest.Must(Decode(&file))(t).Pixels, want)
 	}
 }
 
@@ -220,8 +221,8 @@ func TestDecode_GreyOf16BitsIsClippedAsByPillow13(t *testing.T) {
 		plain := grey16(len(c.in), c.in...)
 		for _, raw := range [][]byte{plain, withChunk(plain, "tRNS", []byte{0, 100})} { // 100 is transparent
 			got := gomlxtest.Must(Decode(bytes.NewReader(raw)))(t)
-			equal(t, "pixels", got.Pixels, coloured(c.want))
-			equal(t, "clipped", got.Clipped, c.clipped)
+			is.Equal(t, "pixels", got.Pixels, coloured(c.want))
+			is.Equal(t, "clipped", got.Clipped, c.clipped)
 		}
 	}
 }
@@ -257,9 +258,9 @@ func TestPreprocess_GreyOf16Bits(t *testing.T) {
 			cropped := gomlxtest.Must(e.cropped(all, 3-i, 2+i, preprocess.Bilinear, grey16))(t)
 			for of, got := range map[string]*Image{"whole": whole, "cropped": cropped} {
 				name := grey16 + ", " + of
-				equal(t, name, got.Pixels, coloured(want[i]))
-				equal(t, name+": width", got.Width, 2+i)
-				equal(t, name+": clipped", got.Clipped, grey16 == preprocess.GreyClip)
+				is.Equal(t, name, got.Pixels, coloured(want[i]))
+				is.Equal(t, name+": width", got.Width, 2+i)
+				is.Equal(t, name+": clipped", got.Clipped, grey16 == preprocess.GreyClip)
 			}
 		}
 	}
@@ -283,7 +284,7 @@ func TestFiles_WarnOnceOfClippedGrey(t *testing.T) {
 			_, err = files.Subset([]int{0, 1}).Load(t.Context(), toTiny, gomlxtest.Logger(&log))
 		}
 		gomlxtest.NoError(t, err)
-		equal(t, name, log.String(), want)
+		is.Equal(t, name, log.String(), want)
 	}
 }
 
@@ -397,7 +398,7 @@ func TestCropped_ALargeWindowIsDecodedSmallerAsByPillow(t *testing.T) {
 		}
 		nearImage(t, fmt.Sprintf("%s at 1/%g", c.File, c.Amount), got, c.want(t), allowed)
 	}
-	equal(t, "cases", drafts, 20)
+	is.Equal(t, "cases", drafts, 20)
 }
 
 // The visible part has the bits of the whole image, whatever decoding skips: at every corner, with any subsampling,
@@ -432,7 +433,7 @@ func TestCropped_HasTheBitsOfTheWholeImage(t *testing.T) {
 			}, height, width, preprocess.Bicubic)
 			want := whole.Window(w.top, w.left, w.height, w.width).Resize(height, width, preprocess.Bicubic)
 			nearImage(t, fmt.Sprintf("%s, %+v", path, w), got, want, 0)
-			equal(t, path, sides, [2]int{whole.Height, whole.Width})
+			is.Equal(t, path, sides, [2]int{whole.Height, whole.Width})
 		}
 	}
 }
@@ -502,7 +503,7 @@ func TestPreprocess_OnlyTheCropOfARibbonIsComputed(t *testing.T) {
 				if err != nil || used > 4<<20 || !bytes.Equal(got.Pixels, bytes.Repeat([]byte{7, 11, 13}, 4)) {
 					t.Errorf("%+v: %v, %v, %d bytes", cropped, got, err, used)
 				}
-				equal(t, fmt.Sprintf("the whole is computed: %+v", s), errorOf(ribbon.Preprocess(s)) == nil, edge == 2)
+				is.Equal(t, fmt.Sprintf("the whole is computed: %+v", s), is.ErrorOf(ribbon.Preprocess(s)) == nil, edge == 2)
 			}
 		}
 	}
@@ -540,8 +541,8 @@ func TestStrip_IsCutAndReassembled(t *testing.T) {
 	for _, grid := range [][2]int{{5, 4}, {4, 5}, {2, 7}, {3, 6}, {8, 2}} {
 		img := gomlxtest.Must(noise(1, 4*grid[0], 4*grid[1], 3).Image(t.Context(), 0))(t)
 		strip := gomlxtest.Must(img.Preprocess(toStrips))(t)
-		equal(t, "grid", strip.Grid, grid)
-		equal(t, "strip", [3]int{strip.Height, strip.Width, len(strip.Pixels)}, [3]int{80, 4, 3 * 80 * 4})
+		is.Equal(t, "grid", strip.Grid, grid)
+		is.Equal(t, "strip", [3]int{strip.Height, strip.Width, len(strip.Pixels)}, [3]int{80, 4, 3 * 80 * 4})
 		var want []uint8 // patches row by row, then black
 		for k := range grid[0] * grid[1] {
 			for y := range 4 {
@@ -549,12 +550,12 @@ func TestStrip_IsCutAndReassembled(t *testing.T) {
 				want = append(want, img.Pixels[at:at+3*4]...)
 			}
 		}
-		equal(t, "patches", strip.Pixels, append(want, make([]uint8, len(strip.Pixels)-len(want))...))
+		is.Equal(t, "patches", strip.Pixels, append(want, make([]uint8, len(strip.Pixels)-len(want))...))
 		set := &InMemory{
 			Info:   Info{Labels: []int32{0}, Height: 80, Width: 4, Channels: 3, Grids: [][2]int{grid}},
 			Pixels: strip.Pixels,
 		}
-		equal(t, "the image of the set", FromImage(set.RGBA(0)), img)
+		is.Equal(t, "the image of the set", FromImage(set.RGBA(0)), img)
 	}
 }
 
@@ -570,23 +571,23 @@ func TestStrip_GridsStayWithTheirImages(t *testing.T) {
 	numbers := Augment{}.Plan(train, 0, 0, 0, rows).Grids
 	known := preprocess.Grids(20)
 	for k, row := range rows {
-		equal(t, fmt.Sprint("grid of row ", row), some.Grids[k], train.Grids[row])
-		equal(t, fmt.Sprint("number of row ", row), known[numbers[k]], train.Grids[row])
+		is.Equal(t, fmt.Sprint("grid of row ", row), some.Grids[k], train.Grids[row])
+		is.Equal(t, fmt.Sprint("number of row ", row), known[numbers[k]], train.Grids[row])
 	}
 	before := slices.Clone(train.Grids)
 	loaded := gomlxtest.Must(Load(t.Context(), wrapped{train}, rows))(t)
-	equal(t, "grids of another module's dataset", loaded.Grids, some.Grids)
-	equal(t, "grids afterwards", train.Grids, before)
+	is.Equal(t, "grids of another module's dataset", loaded.Grids, some.Grids)
+	is.Equal(t, "grids afterwards", train.Grids, before)
 	for a, valid := range map[Augment]bool{{HFlip: 0.5}: false, {Pad: 1}: false, {CutmixAlpha: 1}: false,
 		{Size: [2]int{6, 6}}: false, {MixupAlpha: 1, RepeatedAug: 2, Std: [3]float64{1, 2, 3}}: true} {
 		for _, err := range Batches(train, 7, a, 1).Iter() {
-			equal(t, fmt.Sprintf("%+v of patches: %v", a, err), err == nil, valid)
+			is.Equal(t, fmt.Sprintf("%+v of patches: %v", a, err), err == nil, valid)
 			break
 		}
 	}
 	other := train.Subset(rows)
 	other.Grids[1] = [2]int{4, 4}
-	equal(t, "same fingerprint of other grids", Fingerprint(other) == Fingerprint(some), false)
+	is.Equal(t, "same fingerprint of other grids", Fingerprint(other) == Fingerprint(some), false)
 	other.Grids[1] = [2]int{1, 2}
 	oneLine(t, "a grid that no image has", other.check(), "image 1")
 }
@@ -659,7 +660,7 @@ func TestDecoding_MemoryOfEachFormatIsWithinItsBound(t *testing.T) {
 	for name, raw := range large(t) {
 		e := gomlxtest.Must(Identify(raw, 0))(t)
 		used, _ := campaign.Cost(func() {
-			equal(t, name+": bytes", len(gomlxtest.Must(e.Decode(nil))(t).Pixels), 3*1013*1531)
+			is.Equal(t, name+": bytes", len(gomlxtest.Must(e.Decode(nil))(t).Pixels), 3*1013*1531)
 		})
 		each := float64(used) / (1013 * 1531)
 		t.Logf("%s: %.1f bytes a pixel, %d bits of file for a thousand", name, each, 8000*len(raw)/(1013*1531))
@@ -692,6 +693,6 @@ func TestDecoding_EndsWithTheErrorOfItsContext(t *testing.T) {
 			}
 			return ctx.Err()
 		})
-		is(t, name, err, context.Canceled)
+		is.Error(t, name, err, context.Canceled)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/vit/position"
 )
@@ -185,7 +186,7 @@ func TestInitialWeights_AreThoseOfDetectron2(t *testing.T) {
 		}
 	}
 	// Windows are of 3×3 patches, the image of 4×6.
-	equal(t, "offsets of tables", offsets, map[string]int{"0rows": 5, "0cols": 5, "1rows": 7, "1cols": 11})
+	is.Equal(t, "offsets of tables", offsets, map[string]int{"0rows": 5, "0cols": 5, "1rows": 7, "1cols": 11})
 }
 
 const vitdetSet = "vitdet"
@@ -432,7 +433,7 @@ func rowsAmong(t *testing.T, name string, got []float64, want fixtures.Tensor, t
 			}
 		}
 	}
-	equal(t, name+": rows among ours", len(found), some)
+	is.Equal(t, name+": rows among ours", len(found), some)
 }
 
 // Other sizes of images with the same weights: relative tables that fit, and ones that shrink; positions that need no
@@ -525,7 +526,7 @@ func testBottleneck(t *testing.T, meta vitdetMeta, _ Backbone, want reference) {
 func testLearningRates(t *testing.T, meta vitdetMeta, b Backbone, _ reference) {
 	b.Depth = meta.Decay.Layers
 	unseen := b.learningRateFactor("/detector/backbone/position/wepe/alpha_scale", meta.Decay.Rate)
-	equal(t, "factor of an encoding that pretraining has not seen", unseen, 1)
+	is.Equal(t, "factor of an encoding that pretraining has not seen", unseen, 1)
 	for theirs, want := range meta.Decay.Factor {
 		ours := strings.NewReplacer("backbone.net.pos_embed", "backbone.position.grid2d.table", "backbone.net.patch_embed",
 			"backbone.patch", "backbone.net.blocks.", "backbone.block_", "backbone.simfp_", "pyramid.").Replace(theirs)

@@ -20,6 +20,7 @@ import (
 	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit"
 )
@@ -87,7 +88,7 @@ func TestDetector_BatchEqualsImagesOneByOne(t *testing.T) {
 				}
 				in := both[i][k]
 				gomlxtest.NearAbs(t, "box", in.Box[:], one.Box[:], 1e-3)
-				equal(t, fmt.Sprintf("object %d of image %d", k, i), []any{in.Class, in.Mask}, []any{one.Class, one.Mask})
+				is.Equal(t, fmt.Sprintf("object %d of image %d", k, i), []any{in.Class, in.Mask}, []any{one.Class, one.Mask})
 			}
 		}
 		for _, c := range []struct {
@@ -98,7 +99,7 @@ func TestDetector_BatchEqualsImagesOneByOne(t *testing.T) {
 			{40, 40, image.NewGray(image.Rect(3, 3, 3, 9)), false}} {
 			d.Rows, d.Cols = c.rows, c.cols
 			_, err := d.Detect(c.img)
-			equal(t, fmt.Sprintf("%v on a canvas of %d×%d: %v", c.img.Bounds(), c.rows, c.cols, err), err == nil, c.valid)
+			is.Equal(t, fmt.Sprintf("%v on a canvas of %d×%d: %v", c.img.Bounds(), c.rows, c.cols, err), err == nil, c.valid)
 		}
 	}
 }
@@ -113,10 +114,10 @@ func TestDetector_PatchNeedNotDivideByFour(t *testing.T) {
 		t.Error("nothing is found")
 	}
 	anchors, ends := d.Recipe.Detector.anchors(42, 70) // 3×5 patches
-	equal(t, "ends of anchors", ends, []int{12 * 20 * 3, 6*10*3 + 720, 3*5*3 + 900, 1*2*3 + 945, 1*1*3 + 951})
+	is.Equal(t, "ends of anchors", ends, []int{12 * 20 * 3, 6*10*3 + 720, 3*5*3 + 900, 1*2*3 + 945, 1*1*3 + 951})
 	gomlxtest.NearAbs(t, "centre of the second", []float32{(anchors[3][0] + anchors[3][2]) / 2}, []float64{3.5}, 5e-6)
 	for stride, want := range map[float64]int{3.5: 2, 4: 2, 7: 3, 14: 4, 16: 4, 5: 2, 6: 3} {
-		equal(t, fmt.Sprint("stride ", stride), levelNumber(stride), want)
+		is.Equal(t, fmt.Sprint("stride ", stride), levelNumber(stride), want)
 	}
 }
 
@@ -127,10 +128,10 @@ func TestDetector_MayHaveNoMasksOrOneDetection(t *testing.T) {
 		r.Detector.ROI.MaxDetections, r.Detector.ROI.NoMasks = 1, noMasks
 		d := untrained(t, r)
 		for i, found := range gomlxtest.Must(d.Detect(picture(t, 32, 48), picture(t, 48, 32)))(t) {
-			equal(t, fmt.Sprintf("objects of image %d", i), len(found), 1)
-			equal(t, "without masks", found[0].Mask.Height == 0, noMasks)
+			is.Equal(t, fmt.Sprintf("objects of image %d", i), len(found), 1)
+			is.Equal(t, "without masks", found[0].Mask.Height == 0, noMasks)
 		}
-		equal(t, "without images", gomlxtest.Must(d.Detect())(t), nil)
+		is.Equal(t, "without images", gomlxtest.Must(d.Detect())(t), nil)
 	}
 }
 
@@ -140,7 +141,7 @@ func TestDetector_VariablesOfAnotherModelAreAnErrorOfEveryProgram(t *testing.T) 
 	for i, path := range []string{"rpn/objects", "roi/stage_0/classes", "roi/mask/classes"} {
 		d := untrained(t, tiny())
 		weight.Float32(d.store.Scope(detectorScope+"/"+path), "biases", weight.Constant(0), 17)
-		refused(t, errorOf(d.Detect(picture(t, 32, 48))), path)
+		refused(t, is.ErrorOf(d.Detect(picture(t, 32, 48))), path)
 		pixels := tensors.FromFlatDataAndDimensions(make([]uint8, 32*48*3), 1, 32, 48, 3)
 		if _, err := d.inputs(pixels, []truth{{size: [2]int{32, 48}}}, 1); i == 0 { // proposes
 			refused(t, err, path)
@@ -226,11 +227,11 @@ func TestBackbone_LoadsPositionsForItsPatchesOnly(t *testing.T) {
 		map[string]any{"wepe_alpha_u": 0.25})
 	d = gomlxtest.Must(adopting(t, m, wide))(t)
 	value, _ := d.store.Scope(detectorScope).At(backboneScope).GetParam("wepe_alpha_u")
-	equal(t, "hyperparameter", value, any(0.25))
+	is.Equal(t, "hyperparameter", value, any(0.25))
 	for path := range m.Variables {
 		want := strings.HasPrefix(path, "patch/") || strings.HasPrefix(path, "block_") ||
 			strings.HasPrefix(path, "position/") && path != "position/wepe/prefix"
-		equal(t, path+" is loaded", d.store.GetVariable("/detector/backbone/"+path) != nil, want)
+		is.Equal(t, path+" is loaded", d.store.GetVariable("/detector/backbone/"+path) != nil, want)
 	}
 }
 
@@ -251,7 +252,7 @@ func TestBackbone_RefusesAViTThatDoesNotFit(t *testing.T) {
 	} {
 		own := *m
 		own.Variables = maps.Clone(m.Variables)
-		refused(t, errorOf(adopting(t, &own, func(b *Backbone) { change(b, &own) })), want)
+		refused(t, is.ErrorOf(adopting(t, &own, func(b *Backbone) { change(b, &own) })), want)
 	}
 }
 
@@ -278,7 +279,7 @@ func TestRun_StartsFromAPretrainedModel(t *testing.T) {
 			t.Fatalf("a run from %q, want %q: %v", task.state.From, m.SHA256, err)
 		}
 		c := task.Recipe.Detector
-		equal(t, "constants", [3]float64{c.Backbone.Epsilon, c.Mean[0], c.Std[1]},
+		is.Equal(t, "constants", [3]float64{c.Backbone.Epsilon, c.Mean[0], c.Std[1]},
 			[3]float64{m.Config.Epsilon, m.Mean[0], m.Std[1]})
 		got := gomlxtest.RunModel(t, task.detector.store, func(s *model.Scope, in []*Node) []*Node {
 			trace := c.Backbone.trace(s.Store().Scope(detectorScope).At(backboneScope), in[0], false)
@@ -289,9 +290,9 @@ func TestRun_StartsFromAPretrainedModel(t *testing.T) {
 
 		run.From = filepath.Join(fixtures.Dir(t, "families"), "ViTMAEModel") // without a head
 		headless := gomlxtest.Must(run.prepared())(t)
-		equal(t, "width", headless.Recipe.Detector.Backbone.Width, headless.source.Config.Width)
+		is.Equal(t, "width", headless.Recipe.Detector.Backbone.Width, headless.source.Config.Width)
 		run.Recipe.Detector.Backbone.Width = 4
-		refused(t, errorOf(run.prepared()), "width")
+		refused(t, is.ErrorOf(run.prepared()), "width")
 	})
 }
 
@@ -320,12 +321,12 @@ func TestInputs_DependOnSeedStepAndKnownMasks(t *testing.T) {
 	same := func(*task) {}
 	first := stepInputs(t, run, 1, same)
 	for i, x := range stepInputs(t, run, 1, same).list() {
-		equal(t, fmt.Sprintf("input %d of the same seed is the same", i), x.Equal(first.list()[i]), true)
+		is.Equal(t, fmt.Sprintf("input %d of the same seed is the same", i), x.Equal(first.list()[i]), true)
 	}
 	for name, other := range map[string]inputs[*tensors.Tensor]{
 		"step": stepInputs(t, run, 2, same), "seed": stepInputs(t, run, 1, func(t *task) { t.Seed++ }),
 	} {
-		equal(t, "another "+name+" samples the same anchors", other.Anchors.Equal(first.Anchors), false)
+		is.Equal(t, "another "+name+" samples the same anchors", other.Anchors.Equal(first.Anchors), false)
 	}
 	known := func(run Run, change func(*task)) (n int) {
 		for _, x := range gomlxtest.Values(t, stepInputs(t, run, 1, change).Masks) {
@@ -350,7 +351,7 @@ func TestTruth_LeavesOutCrowdsAndRefusesClasses(t *testing.T) {
 		{Class: 0, Box: coco.Box{4, 5, 6, 7}},
 	}}
 	got := gomlxtest.Must(truthOf(s, 3))(t)
-	equal(t, "truth", fmt.Sprint(got.size, got.boxes, got.classes), "[20 30] [[2 3 9 14] [4 5 10 12]] [2 0]")
-	equal(t, "masks", [2]bool{got.masks[0] != nil, got.masks[1] != nil}, [2]bool{true, false})
-	refused(t, errorOf(truthOf(s, 2)), "")
+	is.Equal(t, "truth", fmt.Sprint(got.size, got.boxes, got.classes), "[20 30] [[2 3 9 14] [4 5 10 12]] [2 0]")
+	is.Equal(t, "masks", [2]bool{got.masks[0] != nil, got.masks[1] != nil}, [2]bool{true, false})
+	refused(t, is.ErrorOf(truthOf(s, 2)), "")
 }

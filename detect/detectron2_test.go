@@ -18,6 +18,7 @@ import (
 	"github.com/wepe-go/wepe/detect/scenes"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -381,7 +382,7 @@ func testNMS(t *testing.T, meta roiMeta, want reference) {
 		p := "nms." + name
 		boxes := boxesOf(want[p+".boxes"])
 		got := nms(scored(boxes, want[p+".scores"].Float32(), make([]int, len(boxes))), m.Overlap, math.MaxInt)
-		equal(t, p, fmt.Sprint(got), fmt.Sprint(ints(want[p+".keep"])))
+		is.Equal(t, p, fmt.Sprint(got), fmt.Sprint(ints(want[p+".keep"])))
 	}
 	for name, m := range meta.Batched {
 		p := "batched_nms." + name
@@ -389,7 +390,7 @@ func testNMS(t *testing.T, meta roiMeta, want reference) {
 		all := ints(want[p+".keep_per_class"])
 		for _, limit := range []int{math.MaxInt, 2} {
 			got := nms(scored(boxes, scores, classes), m.Overlap, limit)
-			equal(t, p, fmt.Sprint(got), fmt.Sprint(all[:min(limit, len(all))]))
+			is.Equal(t, p, fmt.Sprint(got), fmt.Sprint(all[:min(limit, len(all))]))
 		}
 	}
 }
@@ -474,7 +475,7 @@ func testMatches(t *testing.T, meta roiMeta, want reference) {
 			cases++
 			objects, labels := m.matcher().match(quality, x.Shape[1])
 			p := set + "." + kind
-			equal(t, p, [2][]int{objects, labels}, [2][]int{ints(want[p+".index"]), ints(want[p+".label"])})
+			is.Equal(t, p, [2][]int{objects, labels}, [2][]int{ints(want[p+".index"]), ints(want[p+".label"])})
 		}
 	}
 	if cases < 15 {
@@ -637,7 +638,7 @@ func (h heads) given(image int) drawer {
 	return func(from []int, n int) []int {
 		list := ints(h.want[fmt.Sprintf(lists[0], image)])
 		lists = lists[1:]
-		equal(h, fmt.Sprintf("drawn of image %d", image), n, len(list))
+		is.Equal(h, fmt.Sprintf("drawn of image %d", image), n, len(list))
 		for _, i := range list {
 			if !slices.Contains(from, i) {
 				h.Errorf("image %d: %d is not among those to draw from", image, i)
@@ -804,7 +805,7 @@ func testProposals(t *testing.T, h heads) {
 			gomlxtest.NearAbs(t, p, scores, h.want[p+"logits"].Data, h.Tolerance.Module)
 		}
 		_, labels := c.matcher().match(overlaps(h.truths("std")[image].boxes, anchors), len(anchors))
-		equal(t, "labels of anchors", labels, ints(h.want["rpn.match_labels"])[image*n:(image+1)*n])
+		is.Equal(t, "labels of anchors", labels, ints(h.want["rpn.match_labels"])[image*n:(image+1)*n])
 	}
 }
 
@@ -834,7 +835,7 @@ func testTargets(t *testing.T, h heads) {
 					matched[i] = own.classes[of[i]]
 				}
 			}
-			equal(t, "classes of proposals", matched, ints(h.want[fmt.Sprintf("roi.match_classes.%d", image)]))
+			is.Equal(t, "classes of proposals", matched, ints(h.want[fmt.Sprintf("roi.match_classes.%d", image)]))
 			rows := len(h.want[p+"gt_classes"].Data)
 			gomlxtest.NearAbs(t, p+"boxes", boxes[image*n*4:(image*n+rows)*4], h.want[p+"boxes"].Data, h.Tolerance.Boxes)
 			gomlxtest.NearAbs(t, p+"gt_classes", classes[image*n:image*n+rows], h.want[p+"gt_classes"].Data, 0)
@@ -1037,7 +1038,7 @@ func (h heads) checkDetections(c Config, f *foreign, kind string, image int, siz
 	}
 	gomlxtest.NearAbs(h.T, p+"boxes", boxesFlat(boxes), h.want[p+"boxes"].Data, h.Tolerance.Boxes)
 	gomlxtest.NearAbs(h.T, p+"scores", scores, h.want[p+"scores"].Data, h.Tolerance.Chain)
-	equal(h, p+"classes", fmt.Sprint(classes), fmt.Sprint(h.want[p+"classes"].Data))
+	is.Equal(h, p+"classes", fmt.Sprint(classes), fmt.Sprint(h.want[p+"classes"].Data))
 	if len(found) == 0 {
 		return
 	}
@@ -1066,7 +1067,7 @@ func (h heads) checkDetections(c Config, f *foreign, kind string, image int, siz
 	for i, o := range final {
 		corners := o.Box.Corners()
 		gomlxtest.NearAbs(h.T, p+"post_boxes", corners[:], post.Data[4*i:4*i+4], h.Tolerance.Boxes)
-		equal(h, p+"post_classes", o.Class, int(h.want[p+"post_classes"].Data[i]))
+		is.Equal(h, p+"post_classes", o.Class, int(h.want[p+"post_classes"].Data[i]))
 		for pixel, in := range o.Mask.Decode() {
 			if in != (h.want[p+"post_masks"].Data[i*pixels+pixel] == 1) {
 				differing++

@@ -16,6 +16,7 @@ import (
 
 	"github.com/wepe-go/wepe/detect/scenes"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 )
 
 // Missing samples change no loss, and a box that became empty by clipping counts only in the first stage: the box heads
@@ -42,7 +43,7 @@ func TestLosses_MissingSamplesCountInNone(t *testing.T) {
 	in.Boxes, in.Classes = longer(boxes, 900, 0, 990, float32(9)), longer(classes, int64(3)) // background
 	got := losses(in)
 	gomlxtest.NearAbs(t, "with a box beyond the image", got[4:], want[4:], 2e-6)
-	equal(t, "the same in the first stage", got[2] == want[2], false)
+	is.Equal(t, "the same in the first stage", got[2] == want[2], false)
 }
 
 // longer adds elements along axis 1 to x [batch, n, …].
@@ -92,15 +93,15 @@ func TestSampled_DrawsBySeedAndNeverWhatIsIgnored(t *testing.T) {
 	again, _ := drawn(100, 3)
 	other, _ := drawn(100, 4)
 	few, rest := drawn(6, 1)
-	equal(t, "numbers", [4]int{len(objects), len(background), len(few), len(rest)}, [4]int{10, 30, 1, 4})
-	equal(t, "drawn again", again, objects)
-	equal(t, "the same of another seed", slices.Equal(objects, other), false)
+	is.Equal(t, "numbers", [4]int{len(objects), len(background), len(few), len(rest)}, [4]int{10, 30, 1, 4})
+	is.Equal(t, "drawn again", again, objects)
+	is.Equal(t, "the same of another seed", slices.Equal(objects, other), false)
 }
 
 // A program is compiled for each shape of its inputs: images with few objects share one.
 func TestFilledTo_FewObjectsChangeNoShape(t *testing.T) {
 	for n, want := range map[int]int{0: 8, 1: 8, 3: 8, 8: 8, 9: 16, 16: 16, 17: 32} {
-		equal(t, fmt.Sprint(n, " objects"), filledTo(n), want)
+		is.Equal(t, fmt.Sprint(n, " objects"), filledTo(n), want)
 	}
 }
 
@@ -114,9 +115,9 @@ func TestTargets_TheMaskOfASliverIsUnknown(t *testing.T) {
 	first := func(int) drawer { return func(from []int, n int) []int { return from[:n] } }
 	in := gomlxtest.Must(c.targets([]truth{own}, own.boxes, make([][]rect, 1), first))(t)
 	want := slices.Concat(slices.Repeat([]float32{-1}, 28*28), slices.Repeat([]float32{1}, 28*28))
-	equal(t, "masks", gomlxtest.Must(tensors.CopyFlatData[float32](in.Masks))(t), want)
+	is.Equal(t, "masks", gomlxtest.Must(tensors.CopyFlatData[float32](in.Masks))(t), want)
 	own.masks[0] = polygon()
-	refused(t, errorOf(c.targets([]truth{own}, own.boxes, make([][]rect, 1), first)), "")
+	refused(t, is.ErrorOf(c.targets([]truth{own}, own.boxes, make([][]rect, 1), first)), "")
 }
 
 // PolygonMasks.crop_and_resize of detectron2 takes a side of a box as 0.1 if it is shorter.
@@ -137,7 +138,7 @@ func TestAPolygonIsScaledToItsBox(t *testing.T) {
 		b := c.box
 		left, top, right, bottom := float64(b[0]), float64(b[1]), float64(b[2]), float64(b[3])
 		polygon := [][]float64{{left, top, right, top, right, bottom, left, bottom}}
-		equal(t, fmt.Sprint("mask of ", b), gomlxtest.Must(polygonTarget(polygon, b, 4))(t), c.want)
+		is.Equal(t, fmt.Sprint("mask of ", b), gomlxtest.Must(polygonTarget(polygon, b, 4))(t), c.want)
 	}
 }
 
@@ -197,7 +198,7 @@ func TestCanvas_ImagesAreAtTheTopLeft(t *testing.T) {
 	small, wide := draw(5, 3), draw(2, 7)
 	pixels, sizes, err := canvas([]image.Image{small, wide, draw(1, 70), draw(10, 14)}, rows, cols)
 	gomlxtest.NoError(t, err)
-	equal(t, "sizes", sizes, [][2]int{{5, 3}, {2, 7}, {1, 7}, {5, 7}})
+	is.Equal(t, "sizes", sizes, [][2]int{{5, 3}, {2, 7}, {1, 7}, {5, 7}})
 	var want []uint8
 	for _, img := range []*image.NRGBA{small, wide} {
 		for i := range rows * cols {
@@ -205,7 +206,7 @@ func TestCanvas_ImagesAreAtTheTopLeft(t *testing.T) {
 			want = append(want, c.R, c.G, c.B)
 		}
 	}
-	equal(t, "pixels", tensors.MustCopyFlatData[uint8](pixels)[:len(want)], want)
+	is.Equal(t, "pixels", tensors.MustCopyFlatData[uint8](pixels)[:len(want)], want)
 }
 
 func TestPixelsAreNormalizedWithinTheImageAndZeroBeyond(t *testing.T) {

@@ -23,6 +23,7 @@ import (
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -101,8 +102,8 @@ func TestRun_InterruptedEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 	stopped(t, run, 1) // in an epoch of three steps
 	stopped(t, run, 4) // in the next one, after an evaluation
 	_, got, gotRows := finished(t, run)
-	equal(t, "variables", string(got) == string(want), true)
-	equal(t, "rows", gotRows, wantRows)
+	is.Equal(t, "variables", string(got) == string(want), true)
+	is.Equal(t, "rows", gotRows, wantRows)
 
 	t.Run("opened elsewhere its last checkpoint finds the same", func(t *testing.T) {
 		opened := gomlxtest.Must(Open(gomlxtest.Backend(), filepath.Join(whole, checkpoints.LastDir)))(t)
@@ -138,9 +139,9 @@ func TestRun_InterruptedEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 			gomlxtest.NoError(t, run.Page(d, rows))
 		}
 		rows := gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, engine.RowsFile)))(t)
-		equal(t, "rows", len(rows.Results), 5) // one for each test
+		is.Equal(t, "rows", len(rows.Results), 5) // one for each test
 		page := gomlxtest.Must(os.ReadFile(filepath.Join(run.Dir, finetune.PageFile)))(t)
-		equal(t, "images of scenes and curves", bytes.Count(page, []byte("data:image/png;base64,")), 3*5+2)
+		is.Equal(t, "images of scenes and curves", bytes.Count(page, []byte("data:image/png;base64,")), 3*5+2)
 	})
 	t.Run("another run is refused", func(t *testing.T) {
 		for field, change := range map[string]func(*Run){
@@ -161,17 +162,6 @@ func TestRun_InterruptedEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 	})
 }
 
-// equal tests that a value is the one that is wanted.
-func equal[T any](t testing.TB, name string, got, want T) {
-	t.Helper()
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%s: %+v, want %+v", name, got, want)
-	}
-}
-
-// errorOf is the error of a call alone.
-func errorOf[T any](_ T, err error) error { return err }
-
 func refused(t *testing.T, err error, want string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
@@ -191,7 +181,7 @@ func TestRun_OfAnEarlierVersionIsResumedWithItsNumbers(t *testing.T) {
 	gomlxtest.NoError(t, os.CopyFS(run.Dir, os.DirFS("testdata/interrupted")))
 	_, _, got := finished(t, run)
 	want := gomlxtest.Must(report.ReadFiles("testdata/interrupted/expected.jsonl"))(t)
-	equal(t, "evaluations and results", [2]int{len(got.Evals), len(got.Results)}, [2]int{len(want.Evals), 1})
+	is.Equal(t, "evaluations and results", [2]int{len(got.Evals), len(got.Results)}, [2]int{len(want.Evals), 1})
 	for i, row := range want.Evals {
 		gomlxtest.NearAbs(t, "loss", []float64{float64(got.Evals[i].TrainLoss)}, []float64{float64(row.TrainLoss)}, 1e-4)
 	}
@@ -254,10 +244,10 @@ func TestRun_RefusesSettingsByName(t *testing.T) {
 	}
 	r := Recipe{LRMilestones: []int{3, 7}, Params: map[string]any{"wepe_alpha_u": 0.5}}
 	changed := gomlxtest.Must(r.Set("lr_milestones=[5,9];wepe_alpha_u=0.25"))(t)
-	equal(t, "changed", fmt.Sprint(changed.LRMilestones, changed.Params), "[5 9] map[wepe_alpha_u:0.25]")
-	equal(t, "the recipe that it starts from", fmt.Sprint(r.LRMilestones, r.Params), "[3 7] map[wepe_alpha_u:0.5]")
-	refused(t, errorOf(RecipeByName("yolo")), "recipe")
-	refused(t, errorOf(Open(gomlxtest.Backend(), t.TempDir())), "no checkpoint in")
+	is.Equal(t, "changed", fmt.Sprint(changed.LRMilestones, changed.Params), "[5 9] map[wepe_alpha_u:0.25]")
+	is.Equal(t, "the recipe that it starts from", fmt.Sprint(r.LRMilestones, r.Params), "[3 7] map[wepe_alpha_u:0.5]")
+	refused(t, is.ErrorOf(RecipeByName("yolo")), "recipe")
+	refused(t, is.ErrorOf(Open(gomlxtest.Backend(), t.TempDir())), "no checkpoint in")
 }
 
 // What the evaluation at the end would refuse is refused before the first step.
@@ -280,7 +270,7 @@ func TestRun_RefusesTestsThatDoNotFit(t *testing.T) {
 		change(&test)
 		other := run
 		other.Validation, other.Tests = &test, nil
-		refused(t, errorOf(other.prepared()), want)
+		refused(t, is.ErrorOf(other.prepared()), want)
 		if other.Recipe.Detector.ROI.NoMasks = true; want == "segmentation" {
 			gomlxtest.Must(other.prepared())(t) // of boxes alone
 		}
@@ -298,7 +288,7 @@ func TestRecipe_ScenesIsThatOfItsPublishedRuns(t *testing.T) {
 		want.Detector.Backbone.Position, want.Detector.Backbone.Classes = row.Encoding, 3
 		var got Recipe
 		gomlxtest.NoError(t, json.Unmarshal(row.Settings, &got))
-		equal(t, row.Encoding, gomlxtest.Resolved(got), gomlxtest.Resolved(want))
+		is.Equal(t, row.Encoding, gomlxtest.Resolved(got), gomlxtest.Resolved(want))
 	}
 }
 
@@ -332,7 +322,7 @@ func TestRecipes_OfViTDetAreDetectron2s(t *testing.T) {
 		var wanted Config
 		gomlxtest.NoError(t, json.Unmarshal([]byte(heads), &wanted))
 		wanted.Backbone, wanted.ROI.Stages = b, wanted.ROI.Stages[:want.stages]
-		equal(t, name, r.Detector, wanted)
+		is.Equal(t, name, r.Detector, wanted)
 		if r.BatchSize != 64 || r.Steps != 184_375 || r.Optimizer.WeightDecay != 0.1 || r.EvalEverySteps != 5000 ||
 			r.ScaleJitter != (scenes.Jitter{Height: 1024, Width: 1024, Low: 0.1, High: 2, Flip: 0.5}) {
 			t.Errorf("%s: %+v", name, r)
@@ -359,8 +349,8 @@ func TestTest_CategoriesAreFoundByTheirNames(t *testing.T) {
 		{own, slices.Repeat(own, 3), nil},
 	} {
 		ids, err := identifiers(c.own, &scenes.Set{Name: "x", Categories: c.test})
-		equal(t, fmt.Sprint(c.test, err), ids, c.ids)
-		equal(t, fmt.Sprint(c.test, err), err == nil, c.ids != nil)
+		is.Equal(t, fmt.Sprint(c.test, err), ids, c.ids)
+		is.Equal(t, fmt.Sprint(c.test, err), err == nil, c.ids != nil)
 	}
 }
 
@@ -375,7 +365,7 @@ func TestPage_GroundTruthHasTheNamesOfTheTest(t *testing.T) {
 	want := scenes.Show(scene.Image.RGBA(), scene.Objects, test.Categories)
 	for i := range want.Rect.Dx() * want.Rect.Dy() {
 		x, y := i%want.Rect.Dx(), i/want.Rect.Dx()
-		equal(t, "pixel", color.RGBAModel.Convert(img.At(x, y)), want.At(x, y))
+		is.Equal(t, "pixel", color.RGBAModel.Convert(img.At(x, y)), want.At(x, y))
 	}
 }
 
@@ -394,17 +384,17 @@ func TestDetector_EvaluateDoesNotDependOnTheBatchSize(t *testing.T) {
 	for _, d := range all[1] {
 		images[d.ImageID] = true
 	}
-	equal(t, "images with detections", len(images), test.Scenes.Len)
+	is.Equal(t, "images with detections", len(images), test.Scenes.Len)
 	nearDetections(t, "batches of two", all[2], all[1], 1e-5)
 }
 
 // nearDetections compares images, categories and scores.
 func nearDetections(t *testing.T, name string, got, want []coco.Detection, tolerance float64) {
 	t.Helper()
-	equal(t, name+": detections", len(got), len(want))
+	is.Equal(t, name+": detections", len(got), len(want))
 	for i, w := range want[:min(len(want), len(got))] {
 		g := got[i]
-		equal(t, name+": image and category", [2]int64{g.ImageID, g.CategoryID}, [2]int64{w.ImageID, w.CategoryID})
+		is.Equal(t, name+": image and category", [2]int64{g.ImageID, g.CategoryID}, [2]int64{w.ImageID, w.CategoryID})
 		gomlxtest.NearAbs(t, name, []float64{g.Score}, []float64{w.Score}, tolerance)
 	}
 }
@@ -453,11 +443,11 @@ func TestTable_LeavesOutUndefinedMetrics(t *testing.T) {
 	table := Table([]report.Result{row(0, -1), row(1, 0.5)})
 	for name, want := range map[string]string{"n": "2", "box AP": "25.0", "box AP50": "0.0", "box APs": "50.0",
 		"box APl": "–", "mask AP": "–"} {
-		equal(t, name, table.Rows[0][slices.Index(table.Header, name)], want)
+		is.Equal(t, name, table.Rows[0][slices.Index(table.Header, name)], want)
 	}
 	evals := []report.Eval{{Step: 5, TrainLoss: 0.125,
 		DetectionMetrics: report.DetectionMetrics{Boxes: map[string]report.JSONFloat{"AP": 0.5}}}}
-	equal(t, "an evaluation", curve(evals).Rows[0], []string{"5", "0.125", "50.0", "–"})
+	is.Equal(t, "an evaluation", curve(evals).Rows[0], []string{"5", "0.125", "50.0", "–"})
 }
 
 // A part of the training images may be held out. Two directories in COCO's layout give their files the same names: the
@@ -479,7 +469,7 @@ func TestRun_OnAFolder(t *testing.T) {
 	}
 	best, _, err := checkpoints.Find(run.Dir, "")
 	gomlxtest.NoError(t, err)
-	equal(t, "the opened checkpoint", filepath.Base(filepath.Dir(best.Path)), checkpoints.BestDir)
+	is.Equal(t, "the opened checkpoint", filepath.Base(filepath.Dir(best.Path)), checkpoints.BestDir)
 	run.Train = folder(1) // the same in another place
 	finished(t, run)
 	run.Train = folder(2)
@@ -487,8 +477,8 @@ func TestRun_OnAFolder(t *testing.T) {
 	refused(t, err, "its data is ")
 	for _, fraction := range []float64{0.05, 0.97} { // of 7 images none and all
 		run.Recipe.ValFraction = fraction
-		refused(t, errorOf(run.prepared()), fmt.Sprintf("val_fraction %g of 7 images", fraction))
+		refused(t, is.ErrorOf(run.prepared()), fmt.Sprintf("val_fraction %g of 7 images", fraction))
 	}
 	run.Train = nil
-	refused(t, errorOf(run.prepared()), "Train")
+	refused(t, is.ErrorOf(run.prepared()), "Train")
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -40,12 +41,12 @@ func TestJudge_IsTheLargestLogitWithItsSoftmax(t *testing.T) {
 		{[]float32{-1e30, 1e30}, 0, 1, 1},
 	} {
 		got, what := judge(c.logits, c.label), fmt.Sprint(c.logits, ", label ", c.label)
-		equal(t, what, got.class, c.class)
-		near(t, what, got.probability, c.probability, 1e-6)
+		is.Equal(t, what, got.class, c.class)
+		is.Near(t, what, got.probability, c.probability, 1e-6)
 	}
 	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		e := examination{&data.Info{Name: "diverged"}, []verdict{{}, judge([]float32{0, float32(bad), 1}, 1)}}
-		refused(t, fmt.Sprint("a logit of ", bad), e.answered(), "image 1 of diverged")
+		is.Refused(t, fmt.Sprint("a logit of ", bad), e.answered(), "image 1 of diverged")
 	}
 }
 
@@ -56,11 +57,11 @@ func TestExamination_ConfusionMistakesAndMeans(t *testing.T) {
 		e.verdicts = append(e.verdicts, verdict{class: class, probability: []float64{.9, .6, .5, .7, .6, .99, .8}[i]})
 	}
 	want := report.Confusion{Classes: set.Classes, Counts: [][]int{{1, 0, 1}, {0, 1, 0}, {1, 2, 1}}}
-	equal(t, "confusion", e.confusion(), want)
-	equal(t, "mistakes, the surest first, then in the set's order", e.mistakes(), []int{6, 3, 1, 4})
+	is.Equal(t, "confusion", e.confusion(), want)
+	is.Equal(t, "mistakes, the surest first, then in the set's order", e.mistakes(), []int{6, 3, 1, 4})
 	e = examination{&data.Info{Classes: make([]string, 7)}, []verdict{{loss: 1}, {loss: 50, class: damagedImage},
 		{loss: 4, rank: 2}}}
-	equal(t, "without the damaged image", e.metrics(), report.Metrics{Loss: 2.5, Top1: 0.5, Top5: 1, Images: 2})
+	is.Equal(t, "without the damaged image", e.metrics(), report.Metrics{Loss: 2.5, Top1: 0.5, Top5: 1, Images: 2})
 }
 
 func nearLogits(t *testing.T, what string, got, want [][]float32) {
@@ -102,9 +103,9 @@ func TestModel_AverageFlipsMeansTheScores(t *testing.T) {
 	for i, p := range m.scores(t, set) {
 		loss -= math.Log(p[set.Labels[i]]) / float64(set.Len())
 	}
-	near(t, "loss", float64(gomlxtest.Must(m.Evaluate(set))(t).Loss), loss, 1e-5)
+	is.Near(t, "loss", float64(gomlxtest.Must(m.Evaluate(set))(t).Loss), loss, 1e-5)
 	m.Recipe.Aspect = AspectKeep
-	refused(t, "images with grids of their own", m.AverageFlips())
+	is.Refused(t, "images with grids of their own", m.AverageFlips())
 }
 
 func TestAverageOf_SigmoidsKeepTheDigitsOfLargeLogits(t *testing.T) {
@@ -138,8 +139,8 @@ func TestEvaluate_AfterAStepUsesItsWeights(t *testing.T) {
 				fresh.eval = gomlxtest.Must(trainer.model.logitsProgram())(t)
 				want := gomlxtest.Must(fresh.logitsOf(set))(t)
 				fresh.eval.Finalize()
-				equal(t, fmt.Sprintf("step %d, as of a fresh program", step), got, want)
-				equal(t, fmt.Sprintf("step %d changed nothing", step), before != nil && slices.Equal(before[0], got[0]), false)
+				is.Equal(t, fmt.Sprintf("step %d, as of a fresh program", step), got, want)
+				is.Equal(t, fmt.Sprintf("step %d changed nothing", step), before != nil && slices.Equal(before[0], got[0]), false)
 				before = got
 				advanced(t, trainer, 1)
 			}
@@ -156,17 +157,17 @@ func TestLabelled_MatchesClassesByName(t *testing.T) {
 	for i, label := range set.Labels {
 		permuted.Labels[i] = int32(slices.Index(permuted.Classes, set.Classes[label]))
 	}
-	refused(t, "no images", errorOf(m.Evaluate(data.Subset(set, nil))))
+	is.Refused(t, "no images", is.ErrorOf(m.Evaluate(data.Subset(set, nil))))
 	want, wantConfusion, err := m.EvaluateWithConfusion(set)
 	if err != nil || want.Top1 == 0 {
 		t.Fatal(want, err)
 	}
 	got, confusion, err := m.EvaluateWithConfusion(permuted)
 	gomlxtest.NoError(t, err)
-	equal(t, "permuted classes", got, want)
-	equal(t, "permuted classes", confusion, wantConfusion)
+	is.Equal(t, "permuted classes", got, want)
+	is.Equal(t, "permuted classes", confusion, wantConfusion)
 	permuted.Classes = strings.Fields("g c a f b e x")
-	refused(t, "one other name", errorOf(m.Evaluate(permuted)), "6 of the model's 7 classes",
+	is.Refused(t, "one other name", is.ErrorOf(m.Evaluate(permuted)), "6 of the model's 7 classes",
 		"class 0 is a in the model and g in the data")
 }
 
@@ -199,7 +200,7 @@ func TestLabelled_OtherNames(t *testing.T) {
 		set := &data.Info{Name: "B", Classes: strings.Fields(c.set), Labels: []int32{1, 0}}
 		labelled, warning, err := m.Labelled(set)
 		if c.labels == nil {
-			refused(t, c.model+", "+c.set, err, "dataset B", "classes")
+			is.Refused(t, c.model+", "+c.set, err, "dataset B", "classes")
 		} else if err != nil || !slices.Equal(labelled.Labels, c.labels) || (warning != "") != c.warns {
 			t.Errorf("%s, %s: labels %v, want %v; %q, %v", c.model, c.set, labelled, c.labels, warning, err)
 		}
@@ -208,7 +209,7 @@ func TestLabelled_OtherNames(t *testing.T) {
 	m.Recipe.Model.Classes = 2
 	_, warning, err := m.Labelled(&data.Info{Classes: []string{"cat", "dog"}})
 	gomlxtest.NoError(t, err)
-	equal(t, "warning", warning, "")
+	is.Equal(t, "warning", warning, "")
 }
 
 // trained returns a model with some accuracy on the dataset.
@@ -251,9 +252,9 @@ func TestEvaluate_IsTheNaiveCountOverLogits(t *testing.T) {
 			}
 		}
 		got := gomlxtest.Must(m.Evaluate(set))(t)
-		near(t, fmt.Sprint(n, " images"), float64(got.Loss), loss, 1e-5)
+		is.Near(t, fmt.Sprint(n, " images"), float64(got.Loss), loss, 1e-5)
 		want.Loss, want.Top1, want.Top5 = got.Loss, want.Top1/report.JSONFloat(n), want.Top5/report.JSONFloat(n)
-		equal(t, fmt.Sprint(n, " images"), got, want)
+		is.Equal(t, fmt.Sprint(n, " images"), got, want)
 	}
 }
 
@@ -284,7 +285,7 @@ func TestJudge_ATieIsIncorrect(t *testing.T) {
 	} {
 		e := examination{&data.Info{Classes: make([]string, len(c.logits))}, []verdict{judge(c.logits, int32(c.label))}}
 		got := e.metrics()
-		equal(t, fmt.Sprint(c.logits, ", label ", c.label), [2]report.JSONFloat{got.Top1, got.Top5},
+		is.Equal(t, fmt.Sprint(c.logits, ", label ", c.label), [2]report.JSONFloat{got.Top1, got.Top5},
 			[2]report.JSONFloat{c.top1, c.top5})
 	}
 }
@@ -302,6 +303,6 @@ func TestEvaluate_ResizesAsTraining(t *testing.T) {
 		large.Pixels = append(large.Pixels, img.Resize(8, 12, preprocess.Bicubic).Pixels...)
 	}
 	got, want := gomlxtest.Must(m.logitsOf(small))(t), gomlxtest.Must(m.logitsOf(large))(t)
-	equal(t, "logits of images that are resized, or were before", got, want)
+	is.Equal(t, "logits of images that are resized, or were before", got, want)
 	m.infersAs(t, small, want)
 }

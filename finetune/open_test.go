@@ -22,6 +22,7 @@ import (
 	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -34,32 +35,32 @@ func testOpenLoadsTheRequestedWeights(t *testing.T) {
 	run := overfits(t, "ema_decay=0.4")
 	done(t, run)
 	first, all := bestOf(t, run)
-	for weights, is := range map[string]report.Eval{"": first, "best": first, "last": all[len(all)-1]} {
-		want := report.Weights{Name: cmp.Or(weights, "best"), Step: is.Step}
+	for weights, row := range map[string]report.Eval{"": first, "best": first, "last": all[len(all)-1]} {
+		want := report.Weights{Name: cmp.Or(weights, "best"), Step: row.Step}
 		for _, size := range [][2]int{{8, 6}, {}} {
 			m := gomlxtest.Must(OpenOptions{Weights: weights, Size: size}.Open(run.Backend, run.Dir))(t)
-			equal(t, m.Source.String(), []any{m.Source.Format, m.Source.Weights, len(m.Source.SHA256)},
+			is.Equal(t, m.Source.String(), []any{m.Source.Format, m.Source.Weights, len(m.Source.SHA256)},
 				[]any{"checkpoint", want, 64})
-			if says(t, "source", m.Source.String(), want.String()); size == [2]int{} {
-				equal(t, m.Source.String(), gomlxtest.Must(m.Evaluate(run.Validation))(t), is.Metrics)
+			if is.Said(t, "source", m.Source.String(), want.String()); size == [2]int{} {
+				is.Equal(t, m.Source.String(), gomlxtest.Must(m.Evaluate(run.Validation))(t), row.Metrics)
 			}
 			for v := range m.store.IterVariables() {
-				equal(t, v.Path()+" is of the optimizer", strings.HasPrefix(v.Path(), "/adamw/"), false)
+				is.Equal(t, v.Path()+" is of the optimizer", strings.HasPrefix(v.Path(), "/adamw/"), false)
 			}
 		}
 	}
 
 	hf := fixtures.Dir(t, "dinov2_tiny")
 	m := gomlxtest.Must(Open(run.Backend, hf))(t)
-	equal(t, "a foreign model", []any{m.Source.Path, m.Source.Format, m.Source.Weights, len(m.Source.SHA256)},
+	is.Equal(t, "a foreign model", []any{m.Source.Path, m.Source.Format, m.Source.Weights, len(m.Source.SHA256)},
 		[]any{hf, "hf", report.Weights{}, 64})
 	open := func(path, weights string) error {
-		return errorOf(OpenOptions{Weights: weights}.Open(run.Backend, path))
+		return is.ErrorOf(OpenOptions{Weights: weights}.Open(run.Backend, path))
 	}
-	refused(t, "the best weights of a foreign model", open(hf, "best"), "is not a run: it has no best weights")
-	refused(t, "unknown weights", open(run.Dir, "newest"), `weights "newest"`)
+	is.Refused(t, "the best weights of a foreign model", open(hf, "best"), "is not a run: it has no best weights")
+	is.Refused(t, "unknown weights", open(run.Dir, "newest"), `weights "newest"`)
 	gomlxtest.NoError(t, os.RemoveAll(filepath.Join(run.Dir, checkpoints.BestDir)))
-	refused(t, "a run without best weights", open(run.Dir, "best"), `has no "best" checkpoint`)
+	is.Refused(t, "a run without best weights", open(run.Dir, "best"), `has no "best" checkpoint`)
 }
 
 // Logits of ONNX Runtime are the run's, in a program that has it; what needs weights is refused.
@@ -73,22 +74,22 @@ func TestExport_OfONNXOpensAsTheRun(t *testing.T) {
 	gomlxtest.Must(m.Export(dir, checkpoints.ExportOptions{Format: "onnx"}))(t)
 	opened, err := Open(run.Backend, dir)
 	if _, none := checkpoints.OpenONNX(filepath.Join(dir, "model.onnx"), m.Recipe.Model); none != nil {
-		refused(t, "without ONNX Runtime", err, "-tags=onnx")
+		is.Refused(t, "without ONNX Runtime", err, "-tags=onnx")
 		return
 	}
 	gomlxtest.NoError(t, err)
 	defer opened.Finalize()
-	equal(t, "classes", opened.Classes, set.Classes)
-	equal(t, "no head", opened.Headless, false)
-	equal(t, "std", opened.Recipe.Augment.Std, m.Recipe.Augment.Std)
+	is.Equal(t, "classes", opened.Classes, set.Classes)
+	is.Equal(t, "no head", opened.Headless, false)
+	is.Equal(t, "std", opened.Recipe.Augment.Std, m.Recipe.Augment.Std)
 	want := gomlxtest.Must(m.logitsOf(set))(t)
 	nearLogits(t, "evaluation", gomlxtest.Must(opened.logitsOf(set))(t), want)
 	opened.infersAs(t, set, want)
-	refused(t, "another size", errorOf(OpenOptions{Size: [2]int{8, 6}}.Open(run.Backend, dir)), dir)
+	is.Refused(t, "another size", is.ErrorOf(OpenOptions{Size: [2]int{8, 6}}.Open(run.Backend, dir)), dir)
 	hf := filepath.Join(t.TempDir(), "hf")
-	refused(t, "an export", errorOf(opened.Export(hf, checkpoints.ExportOptions{})), "onnx")
-	refused(t, "flips", opened.AverageFlips(), "ONNX")
-	refused(t, "features", errorOf(opened.Embed("a.png")), "onnx")
+	is.Refused(t, "an export", is.ErrorOf(opened.Export(hf, checkpoints.ExportOptions{})), "onnx")
+	is.Refused(t, "flips", opened.AverageFlips(), "ONNX")
+	is.Refused(t, "features", is.ErrorOf(opened.Embed("a.png")), "onnx")
 }
 
 // Without its file the preprocessing of a model is unknown: images scaled otherwise get other classes.
@@ -100,8 +101,8 @@ func TestOpen_WithoutPreprocessingRefusesImages(t *testing.T) {
 	m := gomlxtest.Must(Open(gomlxtest.Backend(), dir))(t)
 	defer m.Finalize()
 	file := pngFile(t, image.NewGray(image.Rect(0, 0, 7, 5)))
-	refused(t, "an image", errorOf(m.Predict([]string{file}, 3)), dir, "preprocessor_config.json")
-	refused(t, "an image to embed", errorOf(m.Embed(file)), "preprocessor_config.json")
+	is.Refused(t, "an image", is.ErrorOf(m.Predict([]string{file}, 3)), dir, "preprocessor_config.json")
+	is.Refused(t, "an image to embed", is.ErrorOf(m.Embed(file)), "preprocessor_config.json")
 }
 
 // As DINOv2, it has positions for another size than that of its images, and no head.
@@ -113,20 +114,20 @@ func TestOpen_ABackboneHasFeaturesAlone(t *testing.T) {
 		"resample": 3, "size": {"height": 24, "width": 24}, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}`
 	gomlxtest.NoError(t, os.WriteFile(filepath.Join(dir, "preprocessor_config.json"), []byte(processor), 0o600))
 	m := gomlxtest.Must(Open(gomlxtest.Backend(), dir))(t)
-	equal(t, "opened at", [2]int{m.Recipe.Model.ImageRows, m.Recipe.Model.ImageCols}, [2]int{24, 24})
+	is.Equal(t, "opened at", [2]int{m.Recipe.Model.ImageRows, m.Recipe.Model.ImageCols}, [2]int{24, 24})
 	file := pngFile(t, image.NewRGBA(image.Rect(0, 0, 23, 19)))
 	_, predicted := m.Predict([]string{file}, 1)
 	_, evaluated := m.Evaluate(&data.InMemory{Info: data.Info{Classes: []string{"a"}}})
 	headless := [2]bool{errors.Is(predicted, ErrHeadless), errors.Is(evaluated, ErrHeadless)}
-	equal(t, fmt.Sprint(predicted, ", ", evaluated, ": both are ErrHeadless"), headless, [2]bool{true, true})
+	is.Equal(t, fmt.Sprint(predicted, ", ", evaluated, ": both are ErrHeadless"), headless, [2]bool{true, true})
 	inference := gomlxtest.Must(m.Inference())(t)
 	fitted := gomlxtest.Must(m.PreprocessImage(&data.Image{Height: 23, Width: 19, Pixels: make([]uint8, 3*23*19)}))(t)
 	got := gomlxtest.Must(inference.Batch([]*data.Image{fitted}))(t)
 	served := [2]bool{got[0].Logits != nil, got[0].Mean != nil}
-	equal(t, "a served backbone has logits, features", served, [2]bool{false, true})
+	is.Equal(t, "a served backbone has logits, features", served, [2]bool{false, true})
 	notes := strings.Join(m.Source.Notes, "\n")
-	equal(t, "at the size of its preprocessing: "+notes, strings.Contains(notes, "predictions differ"), false)
-	equal(t, "features", len(gomlxtest.Must(m.Embed(file))(t)), 1)
+	is.Equal(t, "at the size of its preprocessing: "+notes, strings.Contains(notes, "predictions differ"), false)
+	is.Equal(t, "features", len(gomlxtest.Must(m.Embed(file))(t)), 1)
 }
 
 func TestOpen_OfTheHub(t *testing.T) {
@@ -141,8 +142,8 @@ func TestOpen_OfTheHub(t *testing.T) {
 	t.Setenv("HF_HUB_OFFLINE", "1")
 	m := gomlxtest.Must(Open(gomlxtest.Backend(), "hf://me/demo@"+commit))(t)
 	defer m.Finalize()
-	equal(t, "width and classes", [2]int{m.Recipe.Model.Width, len(m.Classes)}, [2]int{96, 100})
-	refused(t, "a model that is not in the cache", errorOf(Open(gomlxtest.Backend(), "hf://me/other")), "me/other")
+	is.Equal(t, "width and classes", [2]int{m.Recipe.Model.Width, len(m.Classes)}, [2]int{96, 100})
+	is.Refused(t, "a model that is not in the cache", is.ErrorOf(Open(gomlxtest.Backend(), "hf://me/other")), "me/other")
 }
 
 func TestOpen_DrawsTheStartOfARunAgain(t *testing.T) {
@@ -160,7 +161,8 @@ func TestOpen_DrawsTheStartOfARunAgain(t *testing.T) {
 	tuned := saved(t, everything(), 47)
 	tuned.From = run.Dir
 	done(t, tuned)
-	refused(t, "the start of a fine-tuning", errorOf(start.Open(run.Backend, tuned.Dir)), "not from random ones", run.Dir)
+	is.Refused(t, "the start of a fine-tuning", is.ErrorOf(start.Open(run.Backend, tuned.Dir)), "not from random ones",
+		run.Dir)
 }
 
 func TestOpen_AtAnotherSizeByTheRuleOfTheEncoding(t *testing.T) {
@@ -174,20 +176,20 @@ func TestOpen_AtAnotherSizeByTheRuleOfTheEncoding(t *testing.T) {
 		}
 		own, m := open([2]int{4, 6}), open([2]int{10, 8})
 		want := gomlxtest.Must(model.Evaluate(set))(t)
-		equal(t, position+" at its own size", gomlxtest.Must(own.Evaluate(set))(t), want)
+		is.Equal(t, position+" at its own size", gomlxtest.Must(own.Evaluate(set))(t), want)
 		gomlxtest.Must(m.Evaluate(set))(t)
-		equal(t, position, [2]int{m.Recipe.Model.Rows(), m.Recipe.Model.Cols()}, [2]int{5, 4})
+		is.Equal(t, position, [2]int{m.Recipe.Model.Rows(), m.Recipe.Model.Cols()}, [2]int{5, 4})
 		trained, elsewhere := model.weights(t, ""), m.weights(t, "")
 		if _, ok := trained[tablePath]; ok && position != "grid2d" { // tables are resampled, as in timm
 			trained[tablePath] = resampled(t, trained[tablePath], model.Recipe.Model, "timm")
 		} else if position == "learned" || position == "hybrid" {
 			t.Errorf("%s has no table", position)
 		}
-		equal(t, position+" at another size", elsewhere, trained)
+		is.Equal(t, position+" at another size", elsewhere, trained)
 	}
 	dir, _ := pretrained(t, "")
 	half := OpenOptions{Size: [2]int{5, 8}}
-	refused(t, "rows of half a patch", errorOf(half.Open(gomlxtest.Backend(), dir)), "2×2")
+	is.Refused(t, "rows of half a patch", is.ErrorOf(half.Open(gomlxtest.Backend(), dir)), "2×2")
 }
 
 func TestOpen_RefusesACheckpointThatLacksAVariable(t *testing.T) {
@@ -211,7 +213,7 @@ func TestOpen_RefusesACheckpointThatLacksAVariable(t *testing.T) {
 
 func TestOpen_RefusesWhatIsNoCheckpointOfAModel(t *testing.T) {
 	dir := t.TempDir()
-	refused(t, "an empty directory", errorOf(Open(gomlxtest.Backend(), dir)), dir)
+	is.Refused(t, "an empty directory", is.ErrorOf(Open(gomlxtest.Backend(), dir)), dir)
 	recipe := gomlxtest.Must(tiny().fit(dataset(9, 1).Describe()))(t)
 	saver := checkpoints.Saver{Dir: filepath.Join(dir, checkpoints.LastDir)}
 	for want, meta := range map[string]any{
@@ -222,7 +224,7 @@ func TestOpen_RefusesWhatIsNoCheckpointOfAModel(t *testing.T) {
 		"of a detector":         map[string]any{"recipe": map[string]any{"detector": struct{}{}}, "from": "a1"}, // a text
 	} {
 		path := gomlxtest.Must(saver.Save(model.NewStore(), 1, meta))(t)
-		refused(t, want, errorOf(Open(gomlxtest.Backend(), dir)), want, path)
+		is.Refused(t, want, is.ErrorOf(Open(gomlxtest.Backend(), dir)), want, path)
 	}
 }
 
@@ -257,15 +259,15 @@ func TestRun_EvaluatesTheWeightsThatOpenLoads(t *testing.T) {
 		want, opening := report.Weights{Name: "last", Step: 27}, OpenOptions{Weights: checkpoints.LastDir}
 		if i == 0 {
 			first, all := bestOf(t, run)
-			equal(t, "the best is the last: nothing to tell apart", first.Step == all[len(all)-1].Step, false)
+			is.Equal(t, "the best is the last: nothing to tell apart", first.Step == all[len(all)-1].Step, false)
 			want, opening = report.Weights{Name: "best", Step: first.Step}, OpenOptions{}
-			equal(t, "validation", row.Validation, first.Metrics)
+			is.Equal(t, "validation", row.Validation, first.Metrics)
 		}
 		again, recorded := done(t, run)
-		equal(t, "weights, and again", [2]report.Weights{row.Weights, recorded.Weights}, [2]report.Weights{want, want})
+		is.Equal(t, "weights, and again", [2]report.Weights{row.Weights, recorded.Weights}, [2]report.Weights{want, want})
 		opened := gomlxtest.Must(opening.Open(run.Backend, run.Dir))(t)
 		for name, model := range map[string]*Model{"returned": m, "opened": opened, "again": again} {
-			equal(t, fmt.Sprintf("%v, %s", want, name), gomlxtest.Must(model.Evaluate(run.Test))(t), row.Test)
+			is.Equal(t, fmt.Sprintf("%v, %s", want, name), gomlxtest.Must(model.Evaluate(run.Test))(t), row.Test)
 		}
 	}
 }
@@ -276,12 +278,12 @@ func TestPatience_EndsARunThatIsNotResumedNorExtended(t *testing.T) {
 	for range 2 {
 		_, row := done(t, run)
 		best, all := bestOf(t, run)
-		equal(t, "ended and last evaluated two epochs after the best", [2]int{row.Steps, all[len(all)-1].Step},
+		is.Equal(t, "ended and last evaluated two epochs after the best", [2]int{row.Steps, all[len(all)-1].Step},
 			[2]int{best.Step + 2*3, best.Step + 2*3})
 		run.Extend = true // as wepe resume
 	}
 	run.Recipe.Epochs = 61
-	refused(t, "an extension", run.fails(t), "cannot be extended")
+	is.Refused(t, "an extension", run.fails(t), "cannot be extended")
 }
 
 func TestResume_TakesTheBestForADamagedLastCheckpoint(t *testing.T) {
@@ -294,8 +296,8 @@ func TestResume_TakesTheBestForADamagedLastCheckpoint(t *testing.T) {
 	first := 0
 	run.Progress = func(p engine.Progress) { first = cmp.Or(first, p.Step) }
 	got := finished(t, run)
-	equal(t, "the first step", first, int(best.Step)+1)
-	equal(t, "variables", got.variables, want.variables)
+	is.Equal(t, "the first step", first, int(best.Step)+1)
+	is.Equal(t, "variables", got.variables, want.variables)
 }
 
 func TestExtend_TrainsMoreEpochsOrSteps(t *testing.T) {
@@ -304,20 +306,20 @@ func TestExtend_TrainsMoreEpochsOrSteps(t *testing.T) {
 	done(t, run)
 	longer := run
 	longer.Recipe.Epochs = 5
-	refused(t, "other epochs without Extend", longer.fails(t))
+	is.Refused(t, "other epochs without Extend", longer.fails(t))
 	longer.Extend = true
 	_, row := done(t, longer)
 	_, all := bestOf(t, run)
-	equal(t, "steps and evaluations", [2]int{row.Steps, len(all)}, [2]int{5 * all[0].Step, 5})
+	is.Equal(t, "steps and evaluations", [2]int{row.Steps, len(all)}, [2]int{5 * all[0].Step, 5})
 	longer.Recipe.Epochs = 3
-	refused(t, "5 epochs extended to 3", longer.fails(t))
+	is.Refused(t, "5 epochs extended to 3", longer.fails(t))
 	run = tinyRun(t, "epochs=0;warmup_epochs=0;steps=20", 18)
 	run.Dir, run.Extend = t.TempDir(), true
 	done(t, run)
 	run.Recipe.Steps = 50
 	_, row = done(t, run)
 	_, all = bestOf(t, run) // an evaluation each 2 steps, a tenth of the first 20
-	equal(t, "steps and evaluations", [2]int{row.Steps, len(all)}, [2]int{50, 25})
+	is.Equal(t, "steps and evaluations", [2]int{row.Steps, len(all)}, [2]int{50, 25})
 }
 
 // Small validation splits tie often: of 23 images there are 24 accuracies.
@@ -328,8 +330,8 @@ func TestRecord_OfEqualAccuraciesTheLowerLossIsBest(t *testing.T) {
 	_, row := done(t, run)
 	best, all := bestOf(t, run)
 	first := slices.IndexFunc(all, func(e report.Eval) bool { return e.Top1 == best.Top1 })
-	equal(t, "no tie that the loss decides", all[first].Step == best.Step, false)
-	equal(t, "the step of the best", latest(t, run.Dir, checkpoints.BestDir).Step, int64(best.Step))
+	is.Equal(t, "no tie that the loss decides", all[first].Step == best.Step, false)
+	is.Equal(t, "the step of the best", latest(t, run.Dir, checkpoints.BestDir).Step, int64(best.Step))
 	var log strings.Builder
 	run.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	if _, again := done(t, run); again.Weights != row.Weights || strings.Contains(log.String(), "gone") {
@@ -352,15 +354,15 @@ func TestRun_RepeatedCompletesItsDirectory(t *testing.T) {
 	gomlxtest.NoError(t, errors.Join(os.Remove(curves), os.WriteFile(unfinished, nil, 0o600)))
 	done(t, run)
 	gomlxtest.Must(os.Stat(curves))(t)
-	equal(t, unfinished+" is gone", errors.Is(errorOf(os.Stat(unfinished)), fs.ErrNotExist), true)
+	is.Equal(t, unfinished+" is gone", errors.Is(is.ErrorOf(os.Stat(unfinished)), fs.ErrNotExist), true)
 	described := gomlxtest.Must(os.ReadFile(filepath.Join(run.Dir, engine.DescriptionFile)))(t)
-	equal(t, "described", strings.Fields(string(described)), []string{"{", `"seed":`, "7", "}"})
+	is.Equal(t, "described", strings.Fields(string(described)), []string{"{", `"seed":`, "7", "}"})
 	gomlxtest.NoError(t, os.Remove(filepath.Join(run.Dir, engine.RowsFile)))
 	for i := range 2 {
 		m, again := done(t, run)
 		rows := gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, engine.RowsFile)))(t)
-		equal(t, "test", again.Test, row.Test)
-		equal(t, "test images, results", [2]int{again.Test.Images, len(rows.Results)}, [2]int{29, 1})
+		is.Equal(t, "test", again.Test, row.Test)
+		is.Equal(t, "test images, results", [2]int{again.Test.Images, len(rows.Results)}, [2]int{29, 1})
 		if kept := m.tested.by; i == 0 && (kept == nil || kept.metrics() != row.Test) {
 			t.Error("the page of the run would evaluate its images again")
 		}

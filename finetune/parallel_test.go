@@ -29,6 +29,7 @@ import (
 	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/finetune/internal/parallel"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -194,7 +195,7 @@ func TestDevices_TrainTheWeightsOfOne(t *testing.T) {
 			}
 		}
 	}
-	equal(t, "training programs, one that collects gradients and one that applies them", steps, 2)
+	is.Equal(t, "training programs, one that collects gradients and one that applies them", steps, 2)
 	run.Backend, run.Devices = &several{Backend: gomlxtest.Backend(), n: 4, kind: "accelerator"}, 3
 	endsAs(t, "three devices", run, want)
 
@@ -215,7 +216,7 @@ func TestDevices_CallFreesItsInputsButNotThePixels(t *testing.T) {
 	for _, y := range []*tensors.Tensor{tensors.FromValue([]float32{3, 5}), tensors.FromValue([]int64{1})} {
 		x := tensors.FromValue([]float32{7, 11})
 		outputs, err := parallel.Devices{}.Call(program, []*tensors.Tensor{x}, y)
-		equal(t, fmt.Sprint(err, ": the plan is kept, the pixels are"), [2]bool{y.Ok(), x.Ok()}, [2]bool{false, true})
+		is.Equal(t, fmt.Sprint(err, ": the plan is kept, the pixels are"), [2]bool{y.Ok(), x.Ok()}, [2]bool{false, true})
 		if err == nil && !reflect.DeepEqual(outputs[0].Value(), []float32{10, 16}) {
 			t.Errorf("outputs %v", outputs[0])
 		}
@@ -238,10 +239,10 @@ func TestNewDevices_DivideABatch(t *testing.T) {
 	} {
 		d, err := parallel.NewDevices(&several{Backend: gomlxtest.Backend(), n: c.exist, kind: c.kind}, c.n, c.batch/2)
 		if c.complains != nil {
-			refused(t, name, err, c.complains...)
+			is.Refused(t, name, err, c.complains...)
 		} else {
 			gomlxtest.NoError(t, err)
-			equal(t, name, d.Count(), c.want)
+			is.Equal(t, name, d.Count(), c.want)
 		}
 	}
 }
@@ -301,7 +302,7 @@ func TestEvalBatch_FitsTheCachesOfAProcessor(t *testing.T) {
 		config.ImageRows, config.ImageCols = c.side, c.side
 		r, _ := Recipe{Model: config, EvalBatchSize: 100}.Resolve()
 		m := &Model{Recipe: r, backend: c.backend}
-		equal(t, fmt.Sprintf("%s at %d on %+v", c.variant, c.side, c.backend), m.EvalBatch(), c.want)
+		is.Equal(t, fmt.Sprintf("%s at %d on %+v", c.variant, c.side, c.backend), m.EvalBatch(), c.want)
 	}
 }
 
@@ -448,7 +449,7 @@ func TestGroup_AllProcessesEndWithTheWeightsOfTheFirst(t *testing.T) {
 			return err
 		}
 		defer m.Finalize()
-		equal(t, fmt.Sprintf("process %d ends with the weights", g.Rank()), m.Source.Weights.Name, checkpoints.BestDir)
+		is.Equal(t, fmt.Sprintf("process %d ends with the weights", g.Rank()), m.Source.Weights.Name, checkpoints.BestDir)
 		return nil
 	})
 	gomlxtest.NoError(t, errors.Join(errs...))
@@ -480,7 +481,7 @@ func TestGroup_ASignalToOneEndsAllAndOneResumes(t *testing.T) {
 			t.Errorf("process %d: %v", rank, err)
 		}
 	}
-	equal(t, "saved at step", latest(t, run.Dir, checkpoints.LastDir).Step, 7)
+	is.Equal(t, "saved at step", latest(t, run.Dir, checkpoints.LastDir).Step, 7)
 	endsAs(t, "one process that goes on with a group's run", run, want)
 }
 
@@ -515,7 +516,7 @@ func TestGroup_RefusesWhatItCannotShare(t *testing.T) {
 			run.Group = g
 			return run.fails(t)
 		}) {
-			refused(t, fmt.Sprintf("%s, process %d", c.name, rank), err, c.words...)
+			is.Refused(t, fmt.Sprintf("%s, process %d", c.name, rank), err, c.words...)
 		}
 	}
 }

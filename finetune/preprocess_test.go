@@ -27,6 +27,7 @@ import (
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/vit"
 )
 
@@ -97,7 +98,7 @@ func TestPreprocess_OfPredictionsAndExportsIsEvaluations(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "export")
 		report := fmt.Sprint(gomlxtest.Must(m.Export(dir, checkpoints.ExportOptions{Format: "hf"}))(t))
 		said := strings.Contains(report, `preprocessing: fit "exact" to 4×6 in place of "cover"`)
-		equal(t, name+": the export reports "+report, said, !c.declared && c.settings == "aspect=crop")
+		is.Equal(t, name+": the export reports "+report, said, !c.declared && c.settings == "aspect=crop")
 		if !c.declared {
 			continue
 		}
@@ -126,12 +127,12 @@ func TestPlan_IsOfTheSeedTheEpochAndThePart(t *testing.T) {
 				plan, _ := c.plan(step, part)
 				again, _ := c.plan(step, part)
 				lambda := plan.Mix[5]
-				equal(t, name+": when it is asked again", again.Mix, plan.Mix)
+				is.Equal(t, name+": when it is asked again", again.Mix, plan.Mix)
 				if other, known := seen[lambda]; known && lambda > 1e-6 && lambda < 1-1e-6 {
 					t.Errorf("%s is mixed as %s", name, other)
 				}
 				half := math.Abs(float64(lambda)-0.5) < 0.05
-				equal(t, fmt.Sprint(name, ": mixed by ", lambda), half, step >= c.PerPass)
+				is.Equal(t, fmt.Sprint(name, ": mixed by ", lambda), half, step >= c.PerPass)
 				seen[lambda] = name
 			}
 		}
@@ -149,7 +150,7 @@ func TestProbabilities_FollowScores(t *testing.T) {
 	} {
 		m := &Model{Activation: scores, Classes: make([]string, len(logits))}
 		gomlxtest.Near(t, "scores "+scores, m.probabilities(logits), want, 1e-12)
-		equal(t, "classes of at most -1", len(m.TopK(logits, -1)), 0)
+		is.Equal(t, "classes of at most -1", len(m.TopK(logits, -1)), 0)
 	}
 }
 
@@ -195,11 +196,11 @@ func TestAspectKeep_TrainsOpensAndPredicts(t *testing.T) {
 		m, row := done(t, run)
 		gomlxtest.NoError(t, errors.Join(run.Page(m, row), data.Check(t.Context(), train, true)))
 		opened := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
-		equal(t, position, opened.Preprocess, m.Preprocess)
-		equal(t, position, m.Preprocess.Resize, preprocess.ResizePatches)
+		is.Equal(t, position, opened.Preprocess, m.Preprocess)
+		is.Equal(t, position, m.Preprocess.Resize, preprocess.ResizePatches)
 		if position == "wepe-sphere" { // folds
 			said := gomlxtest.Must(opened.Export(filepath.Join(t.TempDir(), "hf"), checkpoints.ExportOptions{}))(t)
-			says(t, "the export", strings.Join(said, "\n"), `fit "exact" to 16×12 in place of "patches"`)
+			is.Said(t, "the export", strings.Join(said, "\n"), `fit "exact" to 16×12 in place of "patches"`)
 		}
 		want := opened.scores(t, test)
 		for i := range 5 {
@@ -249,15 +250,15 @@ func TestAspectKeep_Refuses(t *testing.T) {
 		"augment.size":                        {"augment.size=[16,16]", strips},
 	} {
 		run := Run{Backend: gomlxtest.Backend(), Recipe: keeping(t, c.settings), Train: c.set}
-		refused(t, c.settings, errorOf(run.prepared()), words)
+		is.Refused(t, c.settings, is.ErrorOf(run.prepared()), words)
 	}
 	big := Recipe{Name: "big", Aspect: AspectKeep}
-	refused(t, "no patch size", errorOf(big.Preprocessing([2]int{16, 12})), "set model.patch_size")
+	is.Refused(t, "no patch size", is.ErrorOf(big.Preprocessing([2]int{16, 12})), "set model.patch_size")
 	good, _ = good.Resolve() // the data complete it
 	m := gomlxtest.Must(newModel(gomlxtest.Backend(), good, strips.Classes, 0))(t)
-	refused(t, "Embed", errorOf(m.embedImages(strips.RGBA(0))), "Embed needs images of one size")
+	is.Refused(t, "Embed", is.ErrorOf(m.embedImages(strips.RGBA(0))), "Embed needs images of one size")
 	err = m.Activations(strips, 1, func(*vit.Trace) []*Node { return nil }, nil)
-	refused(t, "Look", err, "inspection needs images of one size")
+	is.Refused(t, "Look", err, "inspection needs images of one size")
 }
 
 // From an image to vectors, as in Hugging Face's processors and models; DINOv3's resizes floating-point numbers, the
@@ -301,7 +302,7 @@ func testEmbedIsTheModelOfItsFiles(t *testing.T) {
 			gomlxtest.NearAbs(t, set+" mean", g.Mean, mean, tolerance)
 			gomlxtest.NearAbs(t, set+" patches", g.Patches, patches, tolerance)
 		}
-		equal(t, set, [2]int{len(got), len(again)}, [2]int{3, 1})
+		is.Equal(t, set, [2]int{len(got), len(again)}, [2]int{3, 1})
 		m.Finalize()
 	}
 }
@@ -314,7 +315,7 @@ func TestEmbed_AnyNumberAndSize(t *testing.T) {
 	want := gomlxtest.Must(m.embedImages(img))(t)[0].Class
 	for n := 2; n <= 37; n++ {
 		got := gomlxtest.Must(m.embedImages(slices.Repeat([]image.Image{img}, n)...))(t)
-		equal(t, "features", len(got), n)
+		is.Equal(t, "features", len(got), n)
 		nearLogits(t, "the last", [][]float32{got[n-1].Class}, [][]float32{want})
 	}
 	m.Preprocess = preprocess.Settings{Resize: preprocess.ResizeShortest, Size: [2]int{4, 4}} // without crop
@@ -325,16 +326,17 @@ func TestEmbed_AnyNumberAndSize(t *testing.T) {
 	for _, kernel := range []preprocess.Resample{preprocess.Bicubic, preprocess.Nearest} {
 		m.Preprocess.Resample = kernel // to 4×7, then to the model's 4×6
 		want := data.FromImage(drawn).Resize(4, 7, kernel).Resize(4, 6, kernel)
-		equal(t, string(kernel), gomlxtest.Must(m.PreprocessImage(data.FromImage(drawn)))(t).Pixels, want.Pixels)
+		is.Equal(t, string(kernel), gomlxtest.Must(m.PreprocessImage(data.FromImage(drawn)))(t).Pixels, want.Pixels)
 	}
 	for _, empty := range []*data.Image{{Height: 1}, {Width: 1}} {
-		refused(t, "an image without pixels", errorOf(m.PreprocessImage(empty)), "the image has no pixels")
+		is.Refused(t, "an image without pixels", is.ErrorOf(m.PreprocessImage(empty)), "the image has no pixels")
 	}
 	for n := range 37 {
 		gomlxtest.Must(m.embedImages(image.NewGray(image.Rect(0, 0, 5+n, 5))))(t)
 	}
 	m.Recipe.Model.Channels = 1
-	refused(t, "a model of one channel", errorOf(m.PreprocessImage(data.FromImage(drawn))), "the model takes 1 channels")
+	is.Refused(t, "a model of one channel", is.ErrorOf(m.PreprocessImage(data.FromImage(drawn))),
+		"the model takes 1 channels")
 }
 
 func TestFingerprint_CoversAllThatFeaturesDependOn(t *testing.T) {
@@ -372,7 +374,7 @@ func TestFingerprint_CoversAllThatFeaturesDependOn(t *testing.T) {
 		"another mean":   {func(m *Model) { m.Recipe.Augment.Mean[1]++ }, false},
 		"another size":   {func(m *Model) { m.Recipe.Model.ImageRows++ }, false},
 	} {
-		equal(t, name+": the same as before", of(c.change) == own, c.same)
+		is.Equal(t, name+": the same as before", of(c.change) == own, c.same)
 	}
 }
 
@@ -399,8 +401,8 @@ func TestPredict_ManyFilesAsEachByItself(t *testing.T) {
 	if !errors.As(err, &unread) || !slices.Equal(slices.Sorted(maps.Keys(unread)), []int{3, 6, 8}) {
 		t.Fatalf("%v", err)
 	}
-	says(t, "unread", err.Error(), files[3], "; 2 more images")
-	says(t, "unread", unread[8].Error(), "is a directory: name its images")
+	is.Said(t, "unread", err.Error(), files[3], "; 2 more images")
+	is.Said(t, "unread", unread[8].Error(), "is a directory: name its images")
 	for i, got := range answers {
 		want, err := m.predictOne(files[i], 3)
 		if unread[i] != nil {
@@ -410,10 +412,10 @@ func TestPredict_ManyFilesAsEachByItself(t *testing.T) {
 			continue
 		}
 		gomlxtest.NoError(t, err)
-		equal(t, files[i], len(got), 3)
+		is.Equal(t, files[i], len(got), 3)
 		for k := range want {
-			equal(t, files[i], got[k].Name, want[k].Name)
-			near(t, files[i], got[k].Probability, want[k].Probability, 1e-6)
+			is.Equal(t, files[i], got[k].Name, want[k].Name)
+			is.Near(t, files[i], got[k].Probability, want[k].Probability, 1e-6)
 		}
 	}
 	sorted := gomlxtest.Must(m.predictOne(files[0], 99))(t)
@@ -421,7 +423,7 @@ func TestPredict_ManyFilesAsEachByItself(t *testing.T) {
 	if len(sorted) != 7 || !slices.IsSortedFunc(sorted, falling) {
 		t.Errorf("answers %v", sorted)
 	}
-	equal(t, "the first two", gomlxtest.Must(m.predictOne(files[0], 2))(t), sorted[:2])
+	is.Equal(t, "the first two", gomlxtest.Must(m.predictOne(files[0], 2))(t), sorted[:2])
 	diverge(t, m)
-	refused(t, "a model that diverged", errorOf(m.predictOne(files[0], 1)), files[0], "the model diverged")
+	is.Refused(t, "a model that diverged", is.ErrorOf(m.predictOne(files[0], 1)), files[0], "the model diverged")
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit"
@@ -46,8 +47,8 @@ func TestSet_ChangesTheFieldItNames(t *testing.T) {
 		change(&want)
 		got, err := from.Set(settings)
 		gomlxtest.NoError(t, err)
-		equal(t, settings, got, want)
-		equal(t, "the recipe before "+settings, from, start())
+		is.Equal(t, settings, got, want)
+		is.Equal(t, "the recipe before "+settings, from, start())
 	}
 }
 
@@ -56,7 +57,7 @@ func TestSet_RefusesInOneLineThatHasTheSetting(t *testing.T) {
 		"nothing.width=1", "model.width.x=1", "epochs=three", "epochs=3.5", "epochs=null", "name=5",
 		"optimizer.decay_all=1", "optimizer.learning_rates.head=", "model=wepe", "augment.size=24", "learning_rate=nan",
 		"model.width=1e400"} {
-		refused(t, settings, errorOf(tiny().Set("batch_size=5;"+settings)), "finetune: ", settings)
+		is.Refused(t, settings, is.ErrorOf(tiny().Set("batch_size=5;"+settings)), "finetune: ", settings)
 	}
 	// 0 would be the default of these, in whatever form; of steps and epochs one has none.
 	for name, settings := range map[string]string{"optimizer.epsilon": "optimizer.epsilon=0",
@@ -65,17 +66,17 @@ func TestSet_RefusesInOneLineThatHasTheSetting(t *testing.T) {
 		"eval_every_steps": "steps=9;eval_every_steps=0", "grad_accum_steps": "grad_accum_steps=0",
 		"eval_batch_size": "eval_batch_size=0", "optimizer.momentum": "optimizer.name=sgd;optimizer.momentum=0",
 		"augment.mix_prob": "augment.mix_prob=0"} {
-		refused(t, settings, errorOf(tiny().Set(settings)), "finetune: "+name+" = 0")
+		is.Refused(t, settings, is.ErrorOf(tiny().Set(settings)), "finetune: "+name+" = 0")
 	}
 	for _, settings := range []string{"steps=9;eval_every_epochs=0", "eval_every_steps=0",
 		"grad_accum_steps=0;grad_accum_steps=2"} {
-		gomlxtest.NoError(t, errorOf(tiny().Set(settings)))
+		gomlxtest.NoError(t, is.ErrorOf(tiny().Set(settings)))
 	}
 	for settings, ok := range map[string]bool{"": false, ";lora=2": true,
 		";lora=2;freeze=lora,head,position,gate": false} {
 		r := gomlxtest.Must(tiny().Set("freeze=backbone,position,gate,head" + settings))(t)
 		r.Model.ImageRows, r.Model.ImageCols, r.Model.Classes = 4, 6, 7
-		equal(t, "all groups frozen"+settings, errorOf(r.Resolve()) == nil, ok)
+		is.Equal(t, "all groups frozen"+settings, is.ErrorOf(r.Resolve()) == nil, ok)
 	}
 }
 
@@ -102,9 +103,9 @@ func TestAdopt_CopiesEveryField(t *testing.T) {
 	want := source.Model
 	want.ImageRows, want.ImageCols, want.Classes, want.Position, want.DropPath = 0, 0, 0, "none", 0.25
 	want.Dropout, want.AttentionDropout, want.Init, want.DType, want.Recompute = 0, 0, "", "", false
-	equal(t, "model", got.Model, want)
+	is.Equal(t, "model", got.Model, want)
 	run.Model.Activation = "relu"
-	refused(t, "another activation", errorOf(run.adopt(source)),
+	is.Refused(t, "another activation", is.ErrorOf(run.adopt(source)),
 		"activation is relu, but of Activation in checkpoint other")
 }
 
@@ -113,7 +114,7 @@ func TestNewSource_NormalizesUpToThreeChannels(t *testing.T) {
 	for n, want := range map[int][2][3]float64{0: {}, 1: {{0.1}, {0.5}}, 3: {{0.1, 0.2, 0.3}, {0.5, 0.6, 0.7}}, 4: {}} {
 		s := newSource("other", &checkpoints.Imported{Config: tiny().Model, Mean: []float64{0.1, 0.2, 0.3, 0.4}[:n],
 			Std: []float64{0.5, 0.6, 0.7, 0.8}[:n]}, nil)
-		equal(t, fmt.Sprint(n, " channels"), [2][3]float64{s.Mean, s.Std}, want)
+		is.Equal(t, fmt.Sprint(n, " channels"), [2][3]float64{s.Mean, s.Std}, want)
 	}
 }
 
@@ -143,7 +144,7 @@ func TestRecipe_NumbersHaveRanges(t *testing.T) {
 			return r.validateNumbers()
 		}
 		for _, value := range strings.Fields(c.valid) {
-			equal(t, c.before+c.name+"="+value, of(value), nil)
+			is.Equal(t, c.before+c.name+"="+value, of(value), nil)
 		}
 		for _, value := range strings.Fields(c.invalid) {
 			var wrong *setting.RangeError
@@ -154,7 +155,7 @@ func TestRecipe_NumbersHaveRanges(t *testing.T) {
 	}
 	for _, value := range []float64{math.NaN(), math.Inf(1)} { // not representable in JSON
 		for _, r := range []Recipe{{EMADecay: value}, {LearningRate: value}, {Optimizer: engine.Optimizer{ClipNorm: value}}} {
-			refused(t, fmt.Sprint(value), r.validateNumbers())
+			is.Refused(t, fmt.Sprint(value), r.validateNumbers())
 		}
 	}
 }
@@ -166,15 +167,15 @@ func TestAdopt_KeepsTheTrainingGrid(t *testing.T) {
 	kept, other := tiny(), tiny()
 	kept.Model.Position, other.Model.Position = "as2drope", "learned"
 	kept = gomlxtest.Must(kept.adopt(source))(t)
-	equal(t, "the run has", kept.Params, map[string]any{"rope_theta": 50.0, "as2drope_base_rows": 5})
+	is.Equal(t, "the run has", kept.Params, map[string]any{"rope_theta": 50.0, "as2drope_base_rows": 5})
 	other = gomlxtest.Must(other.adopt(source))(t)
-	equal(t, "a run with an encoding of its own has", other.Params, nil)
+	is.Equal(t, "a run with an encoding of its own has", other.Params, nil)
 	// A source that was itself fine-tuned passes on the origin of its own source.
 	source.Params["as2drope_base_rows"] = 7.0
 	kept = gomlxtest.Must(gomlxtest.Must(tiny().Set("model.position=as2drope"))(t).adopt(source))(t)
-	equal(t, "rows", kept.Params["as2drope_base_rows"], 7.0)
+	is.Equal(t, "rows", kept.Params["as2drope_base_rows"], 7.0)
 	kept.Params["as2drope_base_rows"] = 3
-	refused(t, "another grid", errorOf(kept.adopt(source)), "as2drope_base_rows is 3, but 7")
+	is.Refused(t, "another grid", is.ErrorOf(kept.adopt(source)), "as2drope_base_rows is 3, but 7")
 }
 
 func TestRecipe_SurvivesItsFile(t *testing.T) {
@@ -183,7 +184,7 @@ func TestRecipe_SurvivesItsFile(t *testing.T) {
 		want, _ = want.Resolve() // the data complete it
 		var got Recipe
 		gomlxtest.NoError(t, json.Unmarshal(gomlxtest.Must(json.Marshal(want))(t), &got))
-		equal(t, name, got, want)
+		is.Equal(t, name, got, want)
 	}
 	var unknown *setting.UnknownError
 	if _, err := RecipeByName("nothing"); !errors.As(err, &unknown) || !slices.Equal(unknown.Names, RecipeNames()) {
@@ -208,7 +209,7 @@ func TestNamed_FitsItsModel(t *testing.T) {
 			r = gomlxtest.Must(r.adopt(source))(t)
 		}
 		gomlxtest.Must(r.fit(cifar100.Describe()))(t)
-		equal(t, name+" has no mean", r.Augment.Mean == [3]float64{}, name == "shapes")
+		is.Equal(t, name+" has no mean", r.Augment.Mean == [3]float64{}, name == "shapes")
 	}
 }
 
@@ -222,7 +223,7 @@ func TestNamed_HasTheParametersAndRatesOfTheScripts(t *testing.T) {
 			scope.SetParams(r.Params)
 			return net.Logits(scope, images)
 		}, 224, 224, 3)
-		equal(t, "parameters of "+name, got, want)
+		is.Equal(t, "parameters of "+name, got, want)
 	}
 	for _, c := range []struct {
 		recipe string
@@ -236,7 +237,7 @@ func TestNamed_HasTheParametersAndRatesOfTheScripts(t *testing.T) {
 		{"release-resisc45", [4]float64{1.5e-5, 1.8e-4, 2.7e-4, 2.7e-4}, 0.6},
 	} {
 		r := gomlxtest.Must(RecipeByName(c.recipe))(t)
-		check := func(what string, got, want float64) { near(t, c.recipe+": "+what, got, want, 1e-6*want) }
+		check := func(what string, got, want float64) { is.Near(t, c.recipe+": "+what, got, want, 1e-6*want) }
 		for i, variable := range []string{"/vit/block_03/norm1/gain", "/vit/position/surrogate/scale",
 			"/vit/head/weights", "/vit/position/gate_raw"} {
 			check(variable, r.LearningRate*r.Optimizer.Factor(variable, 12), c.rates[i])
@@ -257,14 +258,14 @@ func FuzzSet(f *testing.F) {
 		start := everything()
 		start.Params = map[string]any{"wepe_mode": "paper"}
 		got, err := start.Set(settings)
-		equal(t, "the recipe it starts from", start.Params, map[string]any{"wepe_mode": "paper"})
+		is.Equal(t, "the recipe it starts from", start.Params, map[string]any{"wepe_mode": "paper"})
 		if err != nil {
 			if strings.Contains(err.Error(), "\n") || !strings.HasPrefix(err.Error(), "finetune: ") {
 				t.Errorf("%q", err)
 			}
 			return
 		}
-		equal(t, "set twice", gomlxtest.Must(got.Set(settings))(t), got)
+		is.Equal(t, "set twice", gomlxtest.Must(got.Set(settings))(t), got)
 	})
 }
 
@@ -275,7 +276,7 @@ func TestDefaultRecipes_AreDeiTsAndMAEs(t *testing.T) {
 	want := gomlxtest.Must(scratch.Set("optimizer.weight_decay=0.05;label_smoothing=0.1;model.drop_path=0.1;" +
 		"learning_rate=5e-4;model.patch_size=16;model.width=384;model.depth=12;model.num_heads=6;augment.size=[224,224];" +
 		"augment.hflip=0.5;augment.mean=[0.485,0.456,0.406];augment.std=[0.229,0.224,0.225]"))(t)
-	equal(t, "from scratch", scratch, want)
+	is.Equal(t, "from scratch", scratch, want)
 	for width, rate := range map[int]float64{192: 1e-3, 384: 5e-4, 768: 2.5e-4, 1024: 1.875e-4} {
 		got := FineTuning(vit.Config{Width: width, ImageRows: 32, ImageCols: 48, Position: "rope-axial"}, 50_000)
 		want := gomlxtest.Must(got.Set("optimizer.weight_decay=0.05;optimizer.layer_decay=0.75;label_smoothing=0.1;" +
@@ -283,7 +284,7 @@ func TestDefaultRecipes_AreDeiTsAndMAEs(t *testing.T) {
 		if want.LearningRate = rate; math.Abs(got.LearningRate-rate) < 1e-12 {
 			want.LearningRate = got.LearningRate
 		}
-		equal(t, fmt.Sprint("width ", width), got, want)
+		is.Equal(t, fmt.Sprint("width ", width), got, want)
 	}
 }
 
@@ -298,7 +299,7 @@ func TestDefaultRecipes_FollowTheNumberOfImages(t *testing.T) {
 		1279: {28, 3, 3, 32}, 1280: {28, 3, 3, 64}, 19_000: {2, 3, 3, 64}, 1_000_000: {2, 10, 10, 64}} {
 		tuned := FineTuning(ti, images)
 		got := [4]int{Photos(images).Epochs, tuned.Epochs, FineTuning(base, images).Epochs, tuned.BatchSize}
-		equal(t, fmt.Sprint(images, " images: epochs from scratch, from Ti and from B, a batch"), got, want)
+		is.Equal(t, fmt.Sprint(images, " images: epochs from scratch, from Ti and from B, a batch"), got, want)
 	}
 }
 
@@ -339,7 +340,7 @@ func TestUnread_NamesWhatHasNoEffect(t *testing.T) {
 		if c.want == "" {
 			gomlxtest.NoError(t, err)
 		} else {
-			refused(t, c.settings, err, c.want)
+			is.Refused(t, c.settings, err, c.want)
 		}
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/report"
 )
@@ -58,7 +59,7 @@ func TestRun_InterruptedEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 		if c.from != "" {
 			evaluations++ // before the first step
 		}
-		equal(t, name+": evaluations, results, steps", []int{len(rows.Evals), len(rows.Results), rows.Results[0].Steps},
+		is.Equal(t, name+": evaluations, results, steps", []int{len(rows.Evals), len(rows.Results), rows.Results[0].Steps},
 			[]int{evaluations, 1, 21})
 
 		// 42 images in batches of 6 are 7 steps an epoch. Warm-up ends at step 7, late mixup begins at step 14.
@@ -75,7 +76,7 @@ func TestRun_InterruptedEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 		run.Progress = func(p engine.Progress) { t.Errorf("a finished run makes step %d", p.Step) }
 		endsAs(t, name, run, want)
 		m := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
-		equal(t, name+", opened", gomlxtest.Must(m.Evaluate(run.Test))(t), rows.Results[0].Test)
+		is.Equal(t, name+", opened", gomlxtest.Must(m.Evaluate(run.Test))(t), rows.Results[0].Test)
 	}
 }
 
@@ -91,7 +92,7 @@ func ofEarlierVersion(t *testing.T, c *checkpoints.Checkpoint) {
 	var body bytes.Buffer
 	err = errors.Join(err, json.Compact(&body, sealed.Manifest))
 	sealed.Manifest = bytes.Replace(body.Bytes(), c.Meta, setting.Former(c.Meta), 1)
-	says(t, "former names", string(sealed.Manifest), `"smoothing":0.1`)
+	is.Said(t, "former names", string(sealed.Manifest), `"smoothing":0.1`)
 	sealed.SHA256 = fmt.Sprintf("%x", sha256.Sum256(sealed.Manifest))
 	raw, encodeErr := json.Marshal(sealed)
 	gomlxtest.NoError(t, errors.Join(err, encodeErr, os.WriteFile(file, raw, 0o600)))
@@ -102,13 +103,13 @@ func TestRecipe_OfARowOfAnEarlierVersion(t *testing.T) {
 	rows := gomlxtest.Must(report.ReadFiles("../docs/runs/demo-pretrain.jsonl"))(t)
 	var was Recipe
 	gomlxtest.NoError(t, json.Unmarshal(rows.Results[0].Settings, &was))
-	equal(t, "the row's recipe", []any{was.LabelSmoothing, was.GradAccumSteps, was.Augment.HFlip, was.EvalEveryEpochs},
+	is.Equal(t, "the row's recipe", []any{was.LabelSmoothing, was.GradAccumSteps, was.Augment.HFlip, was.EvalEveryEpochs},
 		[]any{0.1, 1, 0.5, 1})
 	now := gomlxtest.Must(RecipeByName("demo-pretrain"))(t)
 	now.Model.Position = was.Model.Position
 	gomlxtest.NoError(t, now.Diff(rows.Results[0].Settings))
 	now.LabelSmoothing = 0.2
-	equal(t, "other label smoothing", otherRun(now.Diff(rows.Results[0].Settings)).Field, "label_smoothing")
+	is.Equal(t, "other label smoothing", otherRun(now.Diff(rows.Results[0].Settings)).Field, "label_smoothing")
 }
 
 func TestRun_RefusesTheDirectoryOfAnother(t *testing.T) {
@@ -124,7 +125,7 @@ func TestRun_RefusesTheDirectoryOfAnother(t *testing.T) {
 		other := run
 		change(&other)
 		differs := otherRun(other.fails(t))
-		equal(t, differs.Error(), []any{differs.Field, strings.HasPrefix(differs.Dir, run.Dir)}, []any{field, true})
+		is.Equal(t, differs.Error(), []any{differs.Field, strings.HasPrefix(differs.Dir, run.Dir)}, []any{field, true})
 	}
 	done(t, run) // the same run goes on
 }
@@ -239,7 +240,7 @@ func TestStream_ResumesWithinAnEpochWithoutRereading(t *testing.T) {
 	for _, row := range slices.Concat(data.Order(5, 1, 47, 1)[5*6:7*6], data.Order(5, 2, 47, 1)[:42]) {
 		wanted[row]++
 	}
-	equal(t, "images that were left, and read", counter.parts, wanted)
+	is.Equal(t, "images that were left, and read", counter.parts, wanted)
 }
 
 func TestStream_ACutShardStopsARunWithEverythingSaved(t *testing.T) {
@@ -258,7 +259,7 @@ func TestStream_ACutShardStopsARunWithEverythingSaved(t *testing.T) {
 				gomlxtest.NoError(t, os.Truncate(shard, 0))
 			}
 		}
-		refused(t, name, run.fails(t), "1.tar", "cannot be read", "saved")
+		is.Refused(t, name, run.fails(t), "1.tar", "cannot be read", "saved")
 		at := begun(t, run).Step()
 		if name == "training" && (at < 4 || at > 6) || name == "validation" && (at < 6 || at > 7) {
 			t.Errorf("%s: saved at step %d", name, at)
@@ -277,7 +278,7 @@ func TestStream_DamagedImagesAreErrorsOrLeftOutAndCounted(t *testing.T) {
 	watch(&tested, 17, 205, 329) // 329 is a batch of its own
 	run := tinyRun(t, "epochs=1;val_fraction=0.5;eval_batch_size=47", 0)
 	run.Train = streamOf(t, f, data.Streaming{})
-	refused(t, "damage", run.fails(t), "cannot be read", ".tar: ", ".png")
+	is.Refused(t, "damage", run.fails(t), "cannot be read", ".tar: ", ".png")
 
 	var log strings.Builder
 	run.Dir = t.TempDir()
@@ -286,15 +287,15 @@ func TestStream_DamagedImagesAreErrorsOrLeftOutAndCounted(t *testing.T) {
 	run.Test = test
 	stopped(t, run, 20)
 	m, row := done(t, run)
-	equal(t, "damaged, and test images that count", [2]int{row.Damaged, row.Test.Images}, [2]int{5, 327})
-	near(t, "images that validate", float64(row.Validation.Images), 164, 1) // of 165
+	is.Equal(t, "damaged, and test images that count", [2]int{row.Damaged, row.Test.Images}, [2]int{5, 327})
+	is.Near(t, "images that validate", float64(row.Validation.Images), 164, 1) // of 165
 	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 	slices.Sort(lines)
 	if lines = slices.Compact(lines); len(lines) != 2 || !strings.Contains(lines[0], "017.png") {
 		t.Errorf("said %q", lines)
 	}
 	for i, a := range gomlxtest.Must(m.examine(test))(t).verdicts {
-		equal(t, fmt.Sprintf("image %d is damaged", i), a.class < 0, i == 17 || i == 205 || i == 329)
+		is.Equal(t, fmt.Sprintf("image %d is damaged", i), a.class < 0, i == 17 || i == 205 || i == 329)
 	}
 	gomlxtest.NoError(t, run.Page(m, row))
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/vit/position"
@@ -68,10 +69,10 @@ func TestRow_TrainLossIsTheMeanSinceTheRowBefore(t *testing.T) {
 		gomlxtest.NoError(t, trainer.Advance())
 		losses = append(losses, gomlxtest.Must(trainer.Loss())(t))
 	}
-	equal(t, "rows", len(rows), 2)
-	equal(t, "steps", [2]int{rows[0].Step, rows[1].Step}, [2]int{8, 12})
-	near(t, "until epoch 2", float64(rows[0].TrainLoss), stat.Mean(losses[:8], nil), 1e-12)
-	near(t, "until epoch 3", float64(rows[1].TrainLoss), stat.Mean(losses[8:], nil), 1e-12)
+	is.Equal(t, "rows", len(rows), 2)
+	is.Equal(t, "steps", [2]int{rows[0].Step, rows[1].Step}, [2]int{8, 12})
+	is.Near(t, "until epoch 2", float64(rows[0].TrainLoss), stat.Mean(losses[:8], nil), 1e-12)
+	is.Near(t, "until epoch 3", float64(rows[1].TrainLoss), stat.Mean(losses[8:], nil), 1e-12)
 }
 
 func TestEMA_FollowsItsRecursion(t *testing.T) {
@@ -99,12 +100,12 @@ func TestEMA_FollowsItsRecursion(t *testing.T) {
 
 		weights, average := trainer.model.weights(t, ""), trainer.model.weights(t, engine.AverageRoot)
 		// Also untrained ones are averaged: the statistics of a batch normalization.
-		equal(t, architecture, slices.Sorted(maps.Keys(average)), slices.Sorted(maps.Keys(weights)))
-		equal(t, "weights and average are the same", reflect.DeepEqual(weights, average), false)
+		is.Equal(t, architecture, slices.Sorted(maps.Keys(average)), slices.Sorted(maps.Keys(weights)))
+		is.Equal(t, "weights and average are the same", reflect.DeepEqual(weights, average), false)
 		for k, want := range [][2]map[string][]float64{{average, weights}, {weights, average}} {
 			gomlxtest.NoError(t, trainer.model.swapAverages())
-			is := [2]map[string][]float64{trainer.model.weights(t, ""), trainer.model.weights(t, engine.AverageRoot)}
-			equal(t, fmt.Sprintf("weights and averages after %d calls of swapAverages", k+1), is, want)
+			now := [2]map[string][]float64{trainer.model.weights(t, ""), trainer.model.weights(t, engine.AverageRoot)}
+			is.Equal(t, fmt.Sprintf("weights and averages after %d calls of swapAverages", k+1), now, want)
 		}
 	}
 }
@@ -120,7 +121,7 @@ func TestRun_WarnsOfPatchesTooCloseForFloat32(t *testing.T) {
 			t.Errorf("%s: warned %d times: %s", settings, got, said.String())
 		}
 		frozen := strings.Count(said.String(), "training weights frozen (13 variables")
-		equal(t, "lines of the trained groups, of four steps of two micro-batches", frozen, 1)
+		is.Equal(t, "lines of the trained groups, of four steps of two micro-batches", frozen, 1)
 	}
 }
 
@@ -151,9 +152,9 @@ func TestRun_RefusesInOneLineAndLeavesNothing(t *testing.T) {
 	check := func(run Run, words ...string) {
 		t.Helper()
 		run.Dir = dir
-		refused(t, words[0], run.fails(t), words[len(words)-1])
+		is.Refused(t, words[0], run.fails(t), words[len(words)-1])
 		left, _ := filepath.Glob(filepath.Join(dir, "[^.]*"))
-		equal(t, words[0]+": files that are left", left, nil)
+		is.Equal(t, words[0]+": files that are left", left, nil)
 	}
 	for name, all := range refusals {
 		for _, settings := range all {
@@ -198,9 +199,9 @@ func TestRun_DivergedIsStoppedAndNotSaved(t *testing.T) {
 	for trainer.Step() < trainer.Steps && err == nil {
 		err = trainer.Advance()
 	}
-	refused(t, "a model that diverged in the second step", err, "learning_rate", "about step 2:")
-	equal(t, "the error is ErrDiverged", errors.Is(err, engine.ErrDiverged), true)
-	equal(t, "a diverged state is saved", latest(t, run.Dir, checkpoints.LastDir), nil)
+	is.Refused(t, "a model that diverged in the second step", err, "learning_rate", "about step 2:")
+	is.Equal(t, "the error is ErrDiverged", errors.Is(err, engine.ErrDiverged), true)
+	is.Equal(t, "a diverged state is saved", latest(t, run.Dir, checkpoints.LastDir), nil)
 }
 
 func TestSchedule_CountsOptimizerSteps(t *testing.T) {
@@ -224,16 +225,16 @@ func TestSchedule_CountsOptimizerSteps(t *testing.T) {
 		}
 		for step := range c.steps {
 			want := engine.Schedule{Peak: 0.2, Warmup: c.warmup, Steps: c.steps}.At(step)
-			equal(t, fmt.Sprintf("%s: rate at step %d", name, step), trainer.Optimizer.Schedule.At(step), want)
+			is.Equal(t, fmt.Sprintf("%s: rate at step %d", name, step), trainer.Optimizer.Schedule.At(step), want)
 			advanced(t, trainer, 1)
 			_, _, seen := trainer.order.At(step - step%trainer.PerPass)
 			batch := slices.Clone(seen)
 			slices.Sort(batch)
 			batches[fmt.Sprint(batch)] = true
 		}
-		equal(t, name, trainer.Step(), trainer.Steps)
-		equal(t, name+": evaluated after", evaluated, c.evaluated)
-		equal(t, "few different batches in 10 epochs of one", name == "steps" && len(batches) < 5, false)
+		is.Equal(t, name, trainer.Step(), trainer.Steps)
+		is.Equal(t, name+": evaluated after", evaluated, c.evaluated)
+		is.Equal(t, "few different batches in 10 epochs of one", name == "steps" && len(batches) < 5, false)
 	}
 }
 
@@ -273,7 +274,7 @@ func TestClassWeights_ScaleTheLossOfEachImage(t *testing.T) {
 			want -= weights[class] * target * (float64(logit) - logSumExp(logits[row])) / float64(len(trainer.rows))
 		}
 	}
-	near(t, "loss", gomlxtest.Must(trainer.Loss())(t), want, 1e-5*want)
+	is.Near(t, "loss", gomlxtest.Must(trainer.Loss())(t), want, 1e-5*want)
 }
 
 // scikit-learn's compute_class_weight("balanced") of 2, 3 and 5 images: n/(3·n_c).
@@ -283,7 +284,7 @@ func TestClassWeights_BalancedAreScikitLearns(t *testing.T) {
 	got := gomlxtest.Must(balanced.classWeights(info))(t)
 	gomlxtest.NearAbs(t, "balanced", got, []float64{10. / 6, 10. / 9, 10. / 15}, 1e-6)
 	info.Classes = append(info.Classes, "d")
-	refused(t, "an empty class", errorOf(balanced.classWeights(info)), "no image of class d")
+	is.Refused(t, "an empty class", is.ErrorOf(balanced.classWeights(info)), "no image of class d")
 }
 
 func TestFreeze_KeepsBitsAndHasNoState(t *testing.T) {
@@ -321,7 +322,7 @@ func TestFreeze_KeepsBitsAndHasNoState(t *testing.T) {
 				}
 			}
 			for _, group := range trained {
-				equal(t, fmt.Sprintf("freeze %q, %s: some of %s moved", freeze, kind, group), moved[group], true)
+				is.Equal(t, fmt.Sprintf("freeze %q, %s: some of %s moved", freeze, kind, group), moved[group], true)
 			}
 		}
 	}
@@ -403,7 +404,7 @@ func TestEncoding_OfAModulationIsItsFactorsLess1(t *testing.T) {
 		var want []float64
 		for patch := range patches {
 			f := features[patch*n:][:n]
-			near(t, position+": length of four points of a sphere, or of six waves", floats.Norm(f, 2), 2, 1e-5)
+			is.Near(t, position+": length of four points of a sphere, or of six waves", floats.Norm(f, 2), 2, 1e-5)
 			for block := range c.Depth {
 				for _, of := range parts {
 					m := weights[fmt.Sprintf("position/%s/block_%02d/%s", strings.ReplaceAll(position, "-", "_"), block, of)]
@@ -435,7 +436,7 @@ func TestScalars_AreWhatAnEncodingLearns(t *testing.T) {
 		trainer := begun(t, tinyRun(t, "wepe_gate=0.3;model.position="+position, 30))
 		advanced(t, trainer, 1)
 		scalars := gomlxtest.Must(trainer.model.scalars())(t)
-		equal(t, position, slices.Sorted(maps.Keys(scalars)), want)
+		is.Equal(t, position, slices.Sorted(maps.Keys(scalars)), want)
 		if lambda := float64(scalars["lambda"]); position == "hybrid" && (lambda == 0.3 || !(math.Abs(lambda-0.3) <= 0.01)) {
 			t.Errorf("λ is %g after one step from 0.3", lambda)
 		}
@@ -466,7 +467,7 @@ func TestModelFn_TrainsEveryEncodingAsTheEngine(t *testing.T) {
 			batch, err, _ := next()
 			gomlxtest.NoError(t, err)
 			outputs := gomlxtest.Must(trainer.TrainStep(batch))(t)
-			near(t, fmt.Sprintf("%s, step %d", name, step), gomlxtest.Values(t, outputs[0])[0], want, 2e-5*want)
+			is.Near(t, fmt.Sprintf("%s, step %d", name, step), gomlxtest.Values(t, outputs[0])[0], want, 2e-5*want)
 		}
 		stop()
 		if name == "wepe" {
@@ -475,7 +476,7 @@ func TestModelFn_TrainsEveryEncodingAsTheEngine(t *testing.T) {
 				loss += (logSumExp(logits) - float64(logits[set.Labels[i]])) / float64(set.Len())
 			}
 			after := evaluate()
-			if near(t, "the loss", after, loss, 1e-5*loss); !(after < before) {
+			if is.Near(t, "the loss", after, loss, 1e-5*loss); !(after < before) {
 				t.Errorf("the loss is %g before training, then %g", before, after)
 			}
 		}
@@ -519,7 +520,8 @@ func TestRun_FromAPretrainedModelBeginsWithItsAccuracy(t *testing.T) {
 	m, row := done(t, second)
 	rows := gomlxtest.Must(report.ReadFiles(filepath.Join(second.Dir, engine.RowsFile)))(t)
 	before := rows.Evals[0]
-	equal(t, "one row is before the first step", [2]bool{before.Step == 0, rows.Evals[1].Step == 0}, [2]bool{true, false})
+	is.Equal(t, "one row is before the first step", [2]bool{before.Step == 0, rows.Evals[1].Step == 0}, [2]bool{true,
+		false})
 	if initial := float64(before.Scalars["lambda"]); !(initial > 0 && initial < 1) {
 		t.Errorf("λ is %g before the first step", initial)
 	}
@@ -527,19 +529,19 @@ func TestRun_FromAPretrainedModelBeginsWithItsAccuracy(t *testing.T) {
 	unseen := second
 	unseen.Dir = "" // nothing is recorded, so nothing is evaluated first
 	other, _ := done(t, unseen)
-	equal(t, "weights without the look before the first step", other.weights(t, ""), m.weights(t, ""))
+	is.Equal(t, "weights without the look before the first step", other.weights(t, ""), m.weights(t, ""))
 
 	gomlxtest.NoError(t, second.Page(m, row, report.Figure{Title: "A figure", PNG: []byte("bytes")}))
 	page := string(gomlxtest.Must(os.ReadFile(filepath.Join(second.Dir, PageFile)))(t))
 	_, held, err := m.Recipe.Split(second.Train)
 	gomlxtest.NoError(t, err)
 	wrong := gomlxtest.Must(m.examine(held))(t).mistakes()
-	says(t, "the page", page, "A figure", fmt.Sprintf("%.2f", 100*before.Top1), fmt.Sprintf("%.2f",
+	is.Said(t, "the page", page, "A figure", fmt.Sprintf("%.2f", 100*before.Top1), fmt.Sprintf("%.2f",
 		100*row.Validation.Top1))
 	if got := strings.Count(page, ", predicted "); len(wrong) == 0 || got < min(pageMistakes, len(wrong)) {
 		t.Errorf("%d mistakes are shown of %d", got, len(wrong))
 	}
-	refused(t, "a page without a directory", (Run{}).Page(nil, report.Result{}))
+	is.Refused(t, "a page without a directory", (Run{}).Page(nil, report.Result{}))
 }
 
 // A column per image: the first row is the dataset, the others are epochs.

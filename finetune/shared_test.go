@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +24,7 @@ import (
 	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit"
 )
@@ -180,7 +180,7 @@ func finished(t *testing.T, run Run) end {
 	last := latest(t, run.Dir, checkpoints.LastDir)
 	variables := gomlxtest.Must(os.ReadFile(filepath.Join(last.Path, "variables.safetensors")))(t)
 	rows := gomlxtest.Must(report.ReadFiles(filepath.Join(run.Dir, engine.RowsFile)))(t)
-	equal(t, "skipped lines", len(rows.Skipped), 0)
+	is.Equal(t, "skipped lines", len(rows.Skipped), 0)
 	for i := range rows.Evals {
 		rows.Evals[i].ImagesPerSecond = 0
 		if rows.Evals[i].Step == 0 {
@@ -201,7 +201,7 @@ func endsAs(t *testing.T, what string, run Run, want end) {
 	if !bytes.Equal(got.variables, want.variables) {
 		t.Errorf("%s: the variables differ", what)
 	}
-	equal(t, what, got.rows, want.rows)
+	is.Equal(t, what, got.rows, want.rows)
 }
 
 // stopped starts or resumes a run and interrupts it after a step; after the last step it finishes.
@@ -238,25 +238,11 @@ func onTheSameBits(t *testing.T) {
 	}
 }
 
-// equal fails the test unless two values are deeply equal.
-func equal[T any](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
-}
-
-// near fails the test unless two numbers differ by at most a tolerance.
-func near(t testing.TB, what string, got, want, tolerance float64) {
-	t.Helper()
-	gomlxtest.NearAbs(t, what, []float64{got}, []float64{want}, tolerance)
-}
-
 // has requires that answers of a model have the probabilities of their classes.
 func (m *Model) has(t *testing.T, what string, answers []Class, probabilities []float64) {
 	t.Helper()
 	for _, a := range answers {
-		near(t, what+": "+a.Name, a.Probability, probabilities[slices.Index(m.Classes, a.Name)], 1e-6)
+		is.Near(t, what+": "+a.Name, a.Probability, probabilities[slices.Index(m.Classes, a.Name)], 1e-6)
 	}
 }
 
@@ -270,9 +256,6 @@ func (m *Model) infersAs(t *testing.T, set *data.InMemory, want [][]float32) {
 	}
 }
 
-// errorOf is the error of a call alone.
-func errorOf[T any](_ T, err error) error { return err }
-
 // fails is the error of a run.
 func (run Run) fails(t *testing.T) error {
 	_, _, err := run.Do(t.Context())
@@ -285,26 +268,6 @@ func otherRun(err error) (differs engine.OtherRunError) {
 		differs = *e
 	}
 	return differs
-}
-
-// refused requires a one-line error with the given words.
-func refused(t *testing.T, what string, err error, words ...string) {
-	t.Helper()
-	if err == nil || strings.Contains(err.Error(), "\n") {
-		t.Errorf("%s: want an error of one line with %q, got %v", what, words, err)
-	} else {
-		says(t, what, err.Error(), words...)
-	}
-}
-
-// says requires the given words in a text.
-func says(t *testing.T, what, text string, words ...string) {
-	t.Helper()
-	for _, word := range words {
-		if !strings.Contains(text, word) {
-			t.Errorf("%s: want %q in %s", what, word, text)
-		}
-	}
 }
 
 // bits returns the bytes of all variables by their paths.

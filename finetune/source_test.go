@@ -28,6 +28,7 @@ import (
 	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit"
 )
@@ -98,17 +99,17 @@ func TestFrom_LoadsTheBackboneBitForBit(t *testing.T) {
 			if position == "learned" || position == "hybrid" {
 				wanted[tablePath], replaced = rows, "positions: "+position+" 2×3 -> 5×4 (bilinear)\n"
 			}
-			says(t, what, said, replaced)
-			equal(t, what+": lines about positions", strings.Count(said, "positions: "), 1)
+			is.Said(t, what, said, replaced)
+			is.Equal(t, what+": lines about positions", strings.Count(said, "positions: "), 1)
 			maps.DeleteFunc(got, func(path string, _ []float64) bool { // the hybrid's encoding, started from the table
 				return strings.HasPrefix(path, positionPath) && path != tablePath
 			})
-			equal(t, what+": variables before the first step", got, wanted)
+			is.Equal(t, what+": variables before the first step", got, wanted)
 			c, s := trainer.Recipe.Model, source.Recipe.Model
 			c.ImageRows, c.ImageCols, c.Position = s.ImageRows, s.ImageCols, s.Position
-			equal(t, what, c, s)
+			is.Equal(t, what, c, s)
 			a, b := trainer.Recipe.Augment, source.Recipe.Augment
-			equal(t, what+": mean and std", [2][3]float64{a.Mean, a.Std}, [2][3]float64{b.Mean, b.Std})
+			is.Equal(t, what+": mean and std", [2][3]float64{a.Mean, a.Std}, [2][3]float64{b.Mean, b.Std})
 			gomlxtest.NoError(t, trainer.Advance())
 		}
 	}
@@ -132,7 +133,7 @@ func TestFrom_StartsAHybridFromTheTableOfItsGrid(t *testing.T) {
 			}
 			apart = max(apart, math.Abs(sum)*float64(c.Width)/float64(len(rows)))
 		}
-		equal(t, fmt.Sprint(start, ": the mean row is ", apart, " from the table's"), apart < 1e-5, centred)
+		is.Equal(t, fmt.Sprint(start, ": the mean row is ", apart, " from the table's"), apart < 1e-5, centred)
 	}
 }
 
@@ -154,7 +155,7 @@ func TestRun_StartsAsThePretrainedFunction(t *testing.T) {
 		}
 		trainer, _ := started(t, settings, Run{From: from})
 		got := gomlxtest.Must(trainer.model.Evaluate(set))(t)
-		equal(t, position+" begins as the pretrained model", got == want, neutral > 0 || position == "learned")
+		is.Equal(t, position+" begins as the pretrained model", got == want, neutral > 0 || position == "learned")
 		start, zeros := trainer.model.weights(t, ""), 0
 		nonzero := func(x float64) bool { return x != 0 }
 		advanced(t, trainer, 1)
@@ -169,7 +170,7 @@ func TestRun_StartsAsThePretrainedFunction(t *testing.T) {
 				t.Errorf("%s: %s does not learn", position, path)
 			}
 		}
-		equal(t, position+": variables that are zero", zeros, neutral)
+		is.Equal(t, position+": variables that are zero", zeros, neutral)
 	}
 }
 
@@ -197,11 +198,11 @@ func TestFrom_KeepsTheHeadOnlyForTheSameClasses(t *testing.T) {
 		"zero":       {fewer, true, make([]float64, 12*5), "for 5 classes"},
 	} {
 		trainer, said := started(t, fmt.Sprintf("head_zeroinit=%v", c.zero), Run{From: from, Train: c.set})
-		equal(t, name, trainer.model.weights(t, "")["head/weights"], c.head)
-		says(t, name, said, c.said)
-		equal(t, name+": it says something of the head", strings.Contains(said, "head:"), c.said != "")
+		is.Equal(t, name, trainer.model.weights(t, "")["head/weights"], c.head)
+		is.Said(t, name, said, c.said)
+		is.Equal(t, name+": it says something of the head", strings.Contains(said, "head:"), c.said != "")
 		advanced(t, trainer, 1)
-		equal(t, name+": numbers of the head", len(trainer.model.weights(t, "")["head/weights"]), 12*len(c.set.Classes))
+		is.Equal(t, name+": numbers of the head", len(trainer.model.weights(t, "")["head/weights"]), 12*len(c.set.Classes))
 	}
 }
 
@@ -215,11 +216,11 @@ func TestFrom_KeepsAHeadOfUnnamedClassesWithALine(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), format)
 		gomlxtest.Must(source.Export(dir, checkpoints.ExportOptions{Format: format, Labels: labels}))(t)
 		trainer, said := started(t, "", Run{From: dir})
-		equal(t, format, trainer.model.weights(t, "")["head/weights"], head)
-		says(t, format, said, "head: the checkpoint's; its files do not name its 7 classes")
+		is.Equal(t, format, trainer.model.weights(t, "")["head/weights"], head)
+		is.Said(t, format, said, "head: the checkpoint's; its files do not name its 7 classes")
 		_, said = started(t, "head_zeroinit=true", Run{From: dir})
 		said += strings.Join(gomlxtest.Must(Open(gomlxtest.Backend(), dir))(t).Source.Notes, "\n")
-		equal(t, format+": with a head of zeros, and opened: "+said, strings.Contains(said, "head:"), false)
+		is.Equal(t, format+": with a head of zeros, and opened: "+said, strings.Contains(said, "head:"), false)
 	}
 }
 
@@ -227,13 +228,13 @@ func TestFrom_KeepsPositionsWithTheirHyperparameters(t *testing.T) {
 	gomlxtest.OnGo(t)
 	from, source := pretrained(t, "model.position=wepe;wepe_mode=release")
 	trainer, said := started(t, "model.position=wepe", Run{From: from})
-	equal(t, "variables of wepe, continued as wepe", trainer.model.weights(t, ""), source.weights(t, ""))
-	equal(t, "mode", trainer.Recipe.Params["wepe_mode"], any("release"))
-	says(t, "the same positions", said, "positions: the checkpoint's wepe\n")
+	is.Equal(t, "variables of wepe, continued as wepe", trainer.model.weights(t, ""), source.weights(t, ""))
+	is.Equal(t, "mode", trainer.Recipe.Params["wepe_mode"], any("release"))
+	is.Said(t, "the same positions", said, "positions: the checkpoint's wepe\n")
 	_, said = started(t, "model.position=sincos2d", Run{From: from})
-	says(t, "other positions", said, "positions: sincos2d in place of the checkpoint's wepe\n")
+	is.Said(t, "other positions", said, "positions: sincos2d in place of the checkpoint's wepe\n")
 	paper := tuned(t, from, "model.position=wepe;wepe_mode=paper")
-	refused(t, "another mode than the variables'", errorOf(paper.prepared()),
+	is.Refused(t, "another mode than the variables'", is.ErrorOf(paper.prepared()),
 		"wepe_mode is paper, but release in checkpoint "+from)
 
 	from, source = pretrained(t, "model.position=hybrid")
@@ -241,7 +242,7 @@ func TestFrom_KeepsPositionsWithTheirHyperparameters(t *testing.T) {
 	got, want := trainer.model.weights(t, ""), source.weights(t, "")
 	delete(got, "position/embedding") // resampled
 	delete(want, "position/embedding")
-	equal(t, "gate and surrogate of a hybrid, continued as one", got, want)
+	is.Equal(t, "gate and surrogate of a hybrid, continued as one", got, want)
 }
 
 func TestResume_NeedsNoSourceAndRefusesAnother(t *testing.T) {
@@ -258,7 +259,7 @@ func TestResume_NeedsNoSourceAndRefusesAnother(t *testing.T) {
 	scratch.From, scratch.Recipe.Model = "", tiny().Model
 	for _, another := range []Run{other, scratch} {
 		differs := otherRun(another.fails(t))
-		equal(t, "another source", []any{differs.Field, differs.Is == engine.Scratch}, []any{"from", another.From == ""})
+		is.Equal(t, "another source", []any{differs.Field, differs.Is == engine.Scratch}, []any{"from", another.From == ""})
 	}
 	gomlxtest.NoError(t, os.RemoveAll(from))
 	run.From, run.Extend = other.From, true // as if trained on since
@@ -282,8 +283,8 @@ func TestRow_NamesTheSourceOfTheWeights(t *testing.T) {
 		t.Errorf("the row says %s", row.Settings)
 	}
 	// 27 of 30 images train, in batches of 6: 4 steps are an epoch.
-	equal(t, "steps", row.Steps, 3)
-	equal(t, "epochs", row.Epochs, 0.75)
+	is.Equal(t, "steps", row.Steps, 3)
+	is.Equal(t, "epochs", row.Epochs, 0.75)
 }
 
 func TestFrom_RefusesASourceThatLacksPartOfTheBackbone(t *testing.T) {
@@ -293,7 +294,7 @@ func TestFrom_RefusesASourceThatLacksPartOfTheBackbone(t *testing.T) {
 	delete(run.source.imported.Variables, "norm/gain")
 	trainer := gomlxtest.Must(run.begin())(t)
 	defer trainer.close()
-	refused(t, "a missing norm/gain", trainer.Advance(), "norm/gain")
+	is.Refused(t, "a missing norm/gain", trainer.Advance(), "norm/gain")
 }
 
 // within reports whether the float32 values of two tensors differ by at most tol of the largest, which counts as at
@@ -346,7 +347,7 @@ func TestGate_ClosedIsTheLearnedRunBitForBit(t *testing.T) {
 				t.Errorf("%d variables against %d: nothing shown", n, len(after["hybrid"]))
 			}
 			gate := binary.LittleEndian.Uint32(after["hybrid"]["/vit/position/gate_raw"])
-			equal(t, "the gate's raw value", math.Float32frombits(gate), -100)
+			is.Equal(t, "the gate's raw value", math.Float32frombits(gate), -100)
 		})
 	}
 }
@@ -397,9 +398,9 @@ func fineTuned(t *testing.T, path string, imported *checkpoints.Imported, positi
 		}
 	}
 	if a := trainer.Recipe.Augment; imported.Mean != nil {
-		equal(t, position, [][]float64{a.Mean[:], a.Std[:]}, [][]float64{imported.Mean, imported.Std})
+		is.Equal(t, position, [][]float64{a.Mean[:], a.Std[:]}, [][]float64{imported.Mean, imported.Std})
 	}
-	equal(t, position, trainer.Recipe.Model.Epsilon, c.Epsilon)
+	is.Equal(t, position, trainer.Recipe.Model.Epsilon, c.Epsilon)
 	advanced(t, trainer, trainer.Steps)
 	after := trainer.model.weights(t, "")
 	watched := []string{"head/biases", "patch/weights", "block_00/mlp/output/weights"}
@@ -429,8 +430,8 @@ func TestDHVT_Learns(t *testing.T) {
 		if loss, chance := float64(row.Test.Loss), math.Log(7); !(loss < chance/2) {
 			t.Errorf("%s: the test loss is %.3f where chance is %.3f", row.Encoding, loss, chance)
 		}
-		equal(t, "encoding", row.Encoding, recipe.Model.Position)
-		equal(t, "a DHVT", m.store.GetVariable("/vit/block_00/mlp/depthwise/norm/variance") != nil, true)
+		is.Equal(t, "encoding", row.Encoding, recipe.Model.Position)
+		is.Equal(t, "a DHVT", m.store.GetVariable("/vit/block_00/mlp/depthwise/norm/variance") != nil, true)
 	}
 }
 
@@ -442,16 +443,16 @@ func TestDHVT_RefusesWhatIsOfAViT(t *testing.T) {
 	m := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
 	_, exported := m.Export(filepath.Join(t.TempDir(), "model"), checkpoints.ExportOptions{})
 	for _, err := range []error{exported, m.Activations(run.Train, 1, nil, nil)} {
-		refused(t, "a DHVT", err, "architecture dhvt")
+		is.Refused(t, "a DHVT", err, "architecture dhvt")
 	}
 	start := run
 	start.From, start.Dir, start.Recipe.Architecture = run.Dir, "", ""
-	refused(t, "a run that starts from it", start.fails(t), "no ViT but a dhvt")
+	is.Refused(t, "a run that starts from it", start.fails(t), "no ViT but a dhvt")
 	run.Recipe.Architecture = ""
-	equal(t, "another architecture", otherRun(run.fails(t)).Field, "architecture")
+	is.Equal(t, "another architecture", otherRun(run.fails(t)).Field, "architecture")
 	last := filepath.Join(run.Dir, checkpoints.LastDir)
 	info := gomlxtest.Must(checkpoints.Inspect(last, checkpoints.ImportOptions{}))(t)
-	equal(t, "Inspect refuses it, and its width", []any{info.Refused != "", info.Config.Width}, []any{true, 12})
+	is.Equal(t, "Inspect refuses it, and its width", []any{info.Refused != "", info.Config.Width}, []any{true, 12})
 }
 
 func TestLoRA_TrainsAsPEFT(t *testing.T) { fixtures.Each(t, testLoRATrainsAsPEFT) }
@@ -496,9 +497,9 @@ func testLoRATrainsAsPEFT(t *testing.T) {
 			wanted++
 		}
 	}
-	equal(t, "factors", len(factors), wanted)
+	is.Equal(t, "factors", len(factors), wanted)
 	for path, now := range c.model.weights(t, "") {
-		equal(t, path+" is trained", !slices.Equal(now, backbone[path]), strings.HasPrefix(path, headPath))
+		is.Equal(t, path+" is trained", !slices.Equal(now, backbone[path]), strings.HasPrefix(path, headPath))
 	}
 	near := func(what string, m *Model) {
 		t.Helper()
@@ -530,17 +531,17 @@ func TestLoRA_ResumesOpensAndStartsOthersWithItsSum(t *testing.T) {
 		want := finished(t, run)
 		run.Dir = ""
 		factors := begun(t, run).model.weights(t, weight.LowRankRoot)
-		equal(t, "factors, two of each of four matrices in two blocks", len(factors), 2*4*2)
+		is.Equal(t, "factors, two of each of four matrices in two blocks", len(factors), 2*4*2)
 		run.Dir = t.TempDir()
 		stopped(t, run, 8)
 		endsAs(t, "resumed, ema "+ema, run, want)
 		opened := gomlxtest.Must(Open(run.Backend, run.Dir))(t)
-		equal(t, "opened, ema "+ema, gomlxtest.Must(opened.Evaluate(run.Test))(t), want.rows.Results[0].Test)
+		is.Equal(t, "opened, ema "+ema, gomlxtest.Must(opened.Evaluate(run.Test))(t), want.rows.Results[0].Test)
 		next := run
 		next.From, next.Dir = run.Dir, ""
 		next.Recipe.LoRA = 0
 		started := begun(t, next).model.weights(t, "")
-		equal(t, "a run that starts from it, ema "+ema, started, opened.weights(t, ""))
+		is.Equal(t, "a run that starts from it, ema "+ema, started, opened.weights(t, ""))
 	}
 }
 
@@ -565,7 +566,7 @@ func TestExport_MergesAdaptersThatGoMLXTrained(t *testing.T) {
 	adapted := logitsIn(t, store, m.Config, input)
 	matrix := store.GetVariable("/vit/block_01/mlp/hidden/weights")
 	kept := source.weights(t, "")["block_01/mlp/hidden/weights"]
-	equal(t, "a matrix with an adapter", gomlxtest.Values(t, matrix.MustValue()), kept)
+	is.Equal(t, "a matrix with an adapter", gomlxtest.Values(t, matrix.MustValue()), kept)
 	dir := filepath.Join(t.TempDir(), "out")
 	gomlxtest.Must(m.Export(dir, b, checkpoints.ExportOptions{Format: "native"}))(t)
 	back, again := gomlxtest.Must(checkpoints.Import(dir, checkpoints.ImportOptions{}))(t), model.NewStore()
@@ -573,5 +574,5 @@ func TestExport_MergesAdaptersThatGoMLXTrained(t *testing.T) {
 	gomlxtest.NearAbs(t, "exported", logitsIn(t, again, back.Config, input), adapted, 1e-5)
 	gomlxtest.NearAbs(t, "after the export", logitsIn(t, store, m.Config, input), adapted, 1e-5)
 	unchanged := floats.EqualApprox(logitsIn(t, source.store, m.Config, input), adapted, 1e-3)
-	equal(t, "the adapters changed nothing", unchanged, false)
+	is.Equal(t, "the adapters changed nothing", unchanged, false)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/figure"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 )
 
 func history(encoding string, seed int64, top1 ...float64) []Eval {
@@ -31,7 +32,7 @@ func TestEvaluationsWithoutImagesAreNotDrawn(t *testing.T) {
 	}
 	drawn, known := collect(evals, Validation)[0], func(v float64) bool { return !math.IsNaN(v) }
 	for name, value := range map[string]func(Eval) float64{"loss": loss, "top-1": topOne} {
-		equal(t, name+" is drawn", slices.ContainsFunc(lines([]curve{drawn}, value)[0].Y, known), false)
+		is.Equal(t, name+" is drawn", slices.ContainsFunc(lines([]curve{drawn}, value)[0].Y, known), false)
 	}
 	if got := lines([]curve{drawn}, trainLoss)[0].Y; len(got) != 3 || !known(got[0]) {
 		t.Errorf("training loss: %v", got)
@@ -42,7 +43,7 @@ func TestEvaluationsWithoutImagesAreNotDrawn(t *testing.T) {
 func TestLinesAreMeansAndRangesOverTheStepsThatAllSeedsHave(t *testing.T) {
 	curves := collect(append(history("wepe", 1, 0.25, 0.5, 0.75), history("wepe", 2, 0.75, 1)...), Validation)
 	got := lines(curves, func(e Eval) float64 { return float64(e.Top1) })
-	equal(t, "lines", got, []figure.Line{{Name: "wepe", X: []float64{0, 10}, Y: []float64{0.5, 0.75},
+	is.Equal(t, "lines", got, []figure.Line{{Name: "wepe", X: []float64{0, 10}, Y: []float64{0.5, 0.75},
 		Low: []float64{0.25, 0.5}, High: []float64{0.75, 1}}})
 }
 
@@ -51,8 +52,8 @@ func TestCollectTakesTheLaterRowOfAStep(t *testing.T) {
 	resumed := rows[1]
 	resumed.Top1 = 0.7
 	curves := collect(append(rows, resumed), Validation)
-	equal(t, "curves", len(curves), 1)
-	equal(t, "seeds", curves[0].seeds, [][]Eval{{rows[0], resumed, rows[2]}})
+	is.Equal(t, "curves", len(curves), 1)
+	is.Equal(t, "seeds", curves[0].seeds, [][]Eval{{rows[0], resumed, rows[2]}})
 }
 
 func TestCurvesOfDifferentDataAreNamedApart(t *testing.T) {
@@ -62,7 +63,7 @@ func TestCurvesOfDifferentDataAreNamedApart(t *testing.T) {
 	for _, c := range collect(evals, Validation) {
 		names = append(names, c.name)
 	}
-	equal(t, "names", names, []string{"wepe, 20%", "wepe, 100%", "wepe, 33.3%"})
+	is.Equal(t, "names", names, []string{"wepe, 20%", "wepe, 100%", "wepe, 33.3%"})
 }
 
 func TestSizes_OfSquareImages(t *testing.T) {
@@ -74,9 +75,9 @@ func TestSizes_OfSquareImages(t *testing.T) {
 		at(2, "small", "16x16", 0.25), at(1, "small at 8x32", "8x32", 0.75), at(1, "small", "", 0.875),
 		at(2, "small at 24x24", "24x24", 0.125)})
 	got := lines(collect(evals, Test), topOne)
-	equal(t, "curves", len(got), 1)
-	equal(t, "curve", [][]float64{got[0].X, got[0].Y}, [][]float64{{16, 24}, {37.5, 18.75}})
-	equal(t, "sides", sides, []int{16, 16, 24, 24})
+	is.Equal(t, "curves", len(got), 1)
+	is.Equal(t, "curve", [][]float64{got[0].X, got[0].Y}, [][]float64{{16, 24}, {37.5, 18.75}})
+	is.Equal(t, "sides", sides, []int{16, 16, 24, 24})
 }
 
 // Scalars that change in no run are left out, as long as one changes by more than rounding; known ones come first.
@@ -95,7 +96,7 @@ func TestScalarNames(t *testing.T) {
 		"[gamma late]":               rows(at{"beta": 2, "gamma": .5}, at{"beta": 2, "gamma": .25, "late": 3}),
 		"[lambda beta_pos beta abc]": rows(at{"abc": 5, "beta": 2, "lambda": 0, "beta_pos": -2}, at{"beta_pos": -2.000001}),
 	} {
-		equal(t, "scalars", fmt.Sprint(scalarNames(collect(evals, Validation))), want)
+		is.Equal(t, "scalars", fmt.Sprint(scalarNames(collect(evals, Validation))), want)
 	}
 }
 
@@ -107,9 +108,9 @@ func TestTrainingFigures_OneForEachQuantity(t *testing.T) {
 	}
 	test[0].Split = Test
 	for want, evals := range map[int][]Eval{3: classifier, 2: detector, 0: nil} {
-		equal(t, "figures", len(gomlxtest.Must(TrainingFigures(evals))(t)), want)
+		is.Equal(t, "figures", len(gomlxtest.Must(TrainingFigures(evals))(t)), want)
 	}
-	equal(t, "figures of test rows", len(gomlxtest.Must(TrainingFigures(test))(t)), 2)
+	is.Equal(t, "figures of test rows", len(gomlxtest.Must(TrainingFigures(test))(t)), 2)
 	if PlotCurves(io.Discard, "", nil) == nil || PlotScalars(io.Discard, detector) == nil ||
 		PlotSizes(io.Discard, nil) != nil {
 		t.Error("want errors of curves and scalars of nothing, and no error of sizes")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 )
 
 var job = Job{Recipe: "small", Dataset: "shapes", Fraction: 0.2, Encoding: "wepe", Seed: 7}
@@ -27,7 +28,7 @@ func TestALineKeepsItsFieldsInOrderAndWritesNaNAsNull(t *testing.T) {
 	want := `{"kind":"eval","recipe":"small","dataset":"shapes","fraction":0.2,"encoding":"wepe","seed":7,` +
 		`"step":40,"epoch":1.5,"split":"validation","loss":null,"top1":0.25,"top5":0.5,"images":8,"train_loss":null,` +
 		`"learning_rate":null,"images_per_second":0,"scalars":{"beta":0.125,"omega3":2.5}}`
-	equal(t, "line", string(text), want)
+	is.Equal(t, "line", string(text), want)
 }
 
 func TestRowsReadBackAsTheyWereWritten(t *testing.T) {
@@ -40,27 +41,27 @@ func TestRowsReadBackAsTheyWereWritten(t *testing.T) {
 		gomlxtest.NoError(t, Append(path, row))
 	}
 	want := Rows{Evals: []Eval{eval, eval, eval, eval}, Results: []Result{run, run}}
-	equal(t, "rows", gomlxtest.Must(ReadFiles(path, path))(t), want)
+	is.Equal(t, "rows", gomlxtest.Must(ReadFiles(path, path))(t), want)
 }
 
 // Records by other writers: null is NaN; a line that is no row, such as a torn one, does not affect others.
 func TestLinesThatAreNoRowsAreNamedWithTheReason(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "runs.jsonl")
 	_, err := ReadFiles(path)
-	names(t, "a record that is not there", err, path)
+	is.Refused(t, "a record that is not there", err, path)
 	write := func(text string) {
 		gomlxtest.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	write(`{"kind":"eval","step":3,"loss":null,"top1":0.5}` + "\n \t\n7\n" + `{"kind":"note"}` + "\n" +
 		`{"kind":"eval","step":"three"}` + "\n\n" + `{"kind":"run","steps":"five"}` + "\n" + `{"kind":"run","steps":5}`)
 	rows := gomlxtest.Must(ReadFiles(path))(t)
-	equal(t, "rows", [2]int{len(rows.Evals), len(rows.Results)}, [2]int{1, 1})
+	is.Equal(t, "rows", [2]int{len(rows.Evals), len(rows.Results)}, [2]int{1, 1})
 	e := rows.Evals[0]
-	equal(t, "eval", []any{e.Step, math.IsNaN(float64(e.Loss)), e.Top1}, []any{3, true, JSONFloat(0.5)})
-	equal(t, "steps", rows.Results[0].Steps, 5)
-	equal(t, "skipped", len(rows.Skipped), 4)
+	is.Equal(t, "eval", []any{e.Step, math.IsNaN(float64(e.Loss)), e.Top1}, []any{3, true, JSONFloat(0.5)})
+	is.Equal(t, "steps", rows.Results[0].Steps, 5)
+	is.Equal(t, "skipped", len(rows.Skipped), 4)
 	for i, at := range []string{":3: ", ":4: ", ":5: ", ":7: "} {
-		equal(t, rows.Skipped[i], strings.HasPrefix(rows.Skipped[i], path+at), true)
+		is.Equal(t, rows.Skipped[i], strings.HasPrefix(rows.Skipped[i], path+at), true)
 	}
 	write(`{"kind":"eval","step":7,"lo`) // without an end
 	gomlxtest.NoError(t, Append(path, Eval{Job: job, Step: 3}))
@@ -68,10 +69,10 @@ func TestLinesThatAreNoRowsAreNamedWithTheReason(t *testing.T) {
 		rows := gomlxtest.Must(ReadFiles(path))(t)
 		return [2]int{len(rows.Evals), len(rows.Skipped)}
 	}
-	equal(t, "rows and skipped after a torn one", counts(), [2]int{1, 1})
+	is.Equal(t, "rows and skipped after a torn one", counts(), [2]int{1, 1})
 	long := `{"kind":"eval","step":3}` + strings.Repeat(" ", 1<<21) + "\n"
 	write("x" + long + long)
-	equal(t, "rows and skipped of lines of 2 MiB", counts(), [2]int{1, 1})
+	is.Equal(t, "rows and skipped of lines of 2 MiB", counts(), [2]int{1, 1})
 }
 
 func TestAppend_Errors(t *testing.T) {
@@ -83,10 +84,10 @@ func TestAppend_Errors(t *testing.T) {
 		if _, err := os.Stat("/dev/full"); err != nil && path == "/dev/full" {
 			continue
 		}
-		names(t, path, Append(path, row), path)
+		is.Refused(t, path, Append(path, row), path)
 	}
 	rows := gomlxtest.Must(ReadFiles(path))(t)
-	equal(t, "rows of the record, and skipped", [2]int{len(rows.Evals), len(rows.Skipped)}, [2]int{1, 0})
+	is.Equal(t, "rows of the record, and skipped", [2]int{len(rows.Evals), len(rows.Skipped)}, [2]int{1, 0})
 }
 
 func TestWritersThatShareARecordNeverMixTheirLines(t *testing.T) {
@@ -104,7 +105,7 @@ func TestWritersThatShareARecordNeverMixTheirLines(t *testing.T) {
 	}
 	group.Wait()
 	rows := gomlxtest.Must(ReadFiles(path))(t)
-	equal(t, "rows of the record, and skipped", [2]int{len(rows.Evals), len(rows.Skipped)}, [2]int{writers * each, 0})
+	is.Equal(t, "rows of the record, and skipped", [2]int{len(rows.Evals), len(rows.Skipped)}, [2]int{writers * each, 0})
 }
 
 // FuzzReadFiles: a file is read, its lines that are no rows are skipped, and a row appended to it is read.
@@ -116,7 +117,7 @@ func FuzzReadFiles(f *testing.F) {
 		before, err := ReadFiles(path)
 		gomlxtest.NoError(t, errors.Join(err, Append(path, Eval{Step: 3})))
 		after := gomlxtest.Must(ReadFiles(path))(t)
-		equal(t, "rows", len(after.Evals), len(before.Evals)+1)
+		is.Equal(t, "rows", len(after.Evals), len(before.Evals)+1)
 	})
 }
 
@@ -131,7 +132,7 @@ func TestCommit(t *testing.T) {
 		"v1.2.3":         {Main: debug.Module{Version: "v1.2.3"}},
 		"unknown":        {Main: debug.Module{Version: "(devel)"}},
 	} {
-		equal(t, fmt.Sprintf("%+v", info), revision(info), want)
+		is.Equal(t, fmt.Sprintf("%+v", info), revision(info), want)
 	}
 }
 
@@ -139,7 +140,7 @@ func TestCommandLine_CanBePasted(t *testing.T) {
 	got := commandLine([]string{"/some/where/cifar100", "-data=/home/me/sets/cifar", "-out", "/home/me/out", "-seeds=3",
 		"-set", "a=1;b=2", "-data=rel/dir", "hf://owner/name", "cifar100:/home/me/sets", "--data=vtab:dtd:/home/me/vtab",
 		"", "it's", `a\b`, "`x`", "#c", "{a,b}", "a\tb", "a\nb", "~"})
-	equal(t, "command", got, "cifar100 -data=/home/me/sets/cifar -out /home/me/out -seeds=3 -set 'a=1;b=2' "+
+	is.Equal(t, "command", got, "cifar100 -data=/home/me/sets/cifar -out /home/me/out -seeds=3 -set 'a=1;b=2' "+
 		`-data=rel/dir hf://owner/name cifar100:/home/me/sets --data=vtab:dtd:/home/me/vtab '' 'it'\''s' 'a\b' `+
 		"'`x`' '#c' '{a,b}' 'a\tb' 'a\nb' '~'")
 }

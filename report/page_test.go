@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 )
 
 func runExample() RunPage {
@@ -66,20 +67,20 @@ func TestRunPage(t *testing.T) {
 	document, texts := rendered(t, runExample())
 	for _, want := range []string{"25 %", "2,712,345", "20 (2.5 epochs)", "1h2m5s, 31.2 images/s", "best, step 10",
 		"validation top-1 62.50 %, top-5 93.75 %, loss 1.3750", "model.width", "vit-pets: cifar100-small on cifar100-train"} {
-		equal(t, "the page has "+want, slices.Contains(texts, want), true)
+		is.Equal(t, "the page has "+want, slices.Contains(texts, want), true)
 	}
 	for _, content := range []string{"not really", "nor this"} {
 		source := `src="data:image/png;base64,` + base64.StdEncoding.EncodeToString([]byte(content)) + `"`
-		equal(t, "the page has the figure "+content, strings.Contains(document, source), true)
+		is.Equal(t, "the page has the figure "+content, strings.Contains(document, source), true)
 	}
 	images := regexp.MustCompile(`data:image/png;base64,[^"]*`)
 	document = images.ReplaceAllString(document, "")
 	outside := regexp.MustCompile(`https?:|//|<script|<link|@import|url\(|javascript:`)
-	equal(t, "what the page loads", outside.FindString(document), "")
+	is.Equal(t, "what the page loads", outside.FindString(document), "")
 	p := runExample()
 	p.Evals = append(history("wepe", 1, 0.9, 0.95), p.Evals...)
 	with, _ := rendered(t, p)
-	equal(t, "the page with rows of another encoding", images.ReplaceAllString(with, ""), document)
+	is.Equal(t, "the page with rows of another encoding", images.ReplaceAllString(with, ""), document)
 }
 
 // Every string of a page is hostile; none must become markup, and all must be readable.
@@ -107,7 +108,7 @@ func TestPage_EscapesItsFields(t *testing.T) {
 	}
 	all := strings.Join(texts, "\n")
 	for _, text := range given {
-		equal(t, "the page shows "+text, strings.Contains(all, text), true)
+		is.Equal(t, "the page shows "+text, strings.Contains(all, text), true)
 	}
 }
 
@@ -140,7 +141,7 @@ func TestRunPage_Results(t *testing.T) {
 		for _, row := range r.results().Rows {
 			got = append(got, strings.Join(row, " "))
 		}
-		equal(t, name, got, c.want)
+		is.Equal(t, name, got, c.want)
 	}
 }
 
@@ -174,7 +175,7 @@ func TestConfusion_MistakesAreOrderedByImagesThenShare(t *testing.T) {
 	want := [][]string{{"cat", "ape", "2", "50.0"}, {"ape", "cat", "2", "25.0"}, {"bee", "dog", "1", "25.0"},
 		{"cat", "elk", "1", "25.0"}}
 	for k := 1; k < 6; k++ {
-		equal(t, "mistakes", example().mistakes(k).Rows, want[:min(k, 4)])
+		is.Equal(t, "mistakes", example().mistakes(k).Rows, want[:min(k, 4)])
 	}
 }
 
@@ -182,13 +183,13 @@ func TestConfusion_WorstStartsWithTheLowestF1(t *testing.T) {
 	want := [][]string{{"cat", "ape", "4", "33.3", "25.0", "28.6"}, {"ape", "cat", "8", "75.0", "75.0", "75.0"},
 		{"bee", "dog", "4", "100.0", "75.0", "85.7"}, {"dog", "–", "4", "80.0", "100.0", "88.9"}}
 	for _, k := range []int{2, 9} {
-		equal(t, "worst", example().Worst(k).Rows, want[:min(k, 4)])
+		is.Equal(t, "worst", example().Worst(k).Rows, want[:min(k, 4)])
 	}
 	c := example()
 	c.Worst(4)
-	equal(t, "the counts afterwards", c, example())
+	is.Equal(t, "the counts afterwards", c, example())
 	never := Confusion{Classes: []string{"ant", "bug"}, Counts: [][]int{{0, 1}, {0, 3}}}.Worst(1) // ant is never predicted
-	equal(t, "worst", never.Rows, [][]string{{"ant", "bug", "1", "–", "0.0", "0.0"}})
+	is.Equal(t, "worst", never.Rows, [][]string{{"ant", "bug", "1", "–", "0.0", "0.0"}})
 }
 
 // With its diagonal, each row of one scale; of a class without images nothing is known.
@@ -197,8 +198,8 @@ func TestConfusion_MapHasAllSharesOfEachClass(t *testing.T) {
 	nan := math.NaN()
 	want := [][]float64{{.75, 0, .25, 0, 0}, {0, .75, 0, .25, 0}, {.5, 0, .25, 0, .25}, {0, 0, 0, 1, 0},
 		slices.Repeat([]float64{nan}, 5)}
-	equal(t, "shares", fmt.Sprint(h.Values), fmt.Sprint(want))
-	equal(t, "limit", h.Limit, 1)
+	is.Equal(t, "shares", fmt.Sprint(h.Values), fmt.Sprint(want))
+	is.Equal(t, "limit", h.Limit, 1)
 }
 
 // The numbers are scikit-learn's classification_report by hand: a found 3 of 4, b 1 of 3 with a's one miss, c none.
@@ -218,5 +219,5 @@ func TestConfusion_ScoresArePrecisionRecallAndF1(t *testing.T) {
 		t.Errorf("macro F1 %v", got)
 	}
 	right := Confusion{Classes: []string{"a", "b"}, Counts: [][]int{{1, 0}, {0, 1}}}
-	equal(t, "macro F1 of one right image for each class", right.MacroF1(), 1)
+	is.Equal(t, "macro F1 of one right image for each class", right.MacroF1(), 1)
 }

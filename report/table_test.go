@@ -4,11 +4,11 @@ package report
 
 import (
 	"math"
-	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 )
 
 // seedRuns makes a run per top-1 accuracy, with seeds counted from 1.
@@ -22,26 +22,10 @@ func seedRuns(encoding string, top1 ...float64) []Result {
 	return runs
 }
 
-// equal fails the test unless two values are deeply equal.
-func equal[T any](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
-}
-
-// names fails the test unless there is an error with a text.
-func names(t *testing.T, what string, err error, text string) {
-	t.Helper()
-	if err == nil || !strings.Contains(err.Error(), text) {
-		t.Errorf("%s: %v, want %q", what, err, text)
-	}
-}
-
 // shows compares a rendered table, whose first line may begin on the next.
 func shows(t *testing.T, got, want string) {
 	t.Helper()
-	equal(t, "table", "\n"+got, "\n"+strings.TrimPrefix(want, "\n"))
+	is.Equal(t, "table", "\n"+got, "\n"+strings.TrimPrefix(want, "\n"))
 }
 
 // By hand: learned 30, 40, 50 and wepe 45, 41, 53 give the pairs +15, +1, +3, whose mean is 19/3 and whose standard
@@ -93,9 +77,9 @@ wepe, 36x36: 1 of 2 runs
 `)
 	runs[0].Dataset = "other"
 	_, err := NewTable(runs, Spec{Across: "size"})
-	names(t, "a cell of two datasets", err, "dataset too")
+	is.Refused(t, "a cell of two datasets", err, "dataset too")
 	_, err = NewTable(runs, Spec{Across: "colour"})
-	names(t, "an unknown column", err, `"colour"`)
+	is.Refused(t, "an unknown column", err, `"colour"`)
 }
 
 func TestTabulateCountsTheLatestAttemptAndNamesExcludedRuns(t *testing.T) {
@@ -137,19 +121,20 @@ none      1         12.50  12.50 … 12.50  1.875          –      1.5
 published is of 300 epochs
 `)
 	table = gomlxtest.Must(NewTable(runs, Spec{Published: map[string]float64{"rope": 80}, Conditions: "of one"}))(t)
-	equal(t, "a table with no published result has a column of them", strings.Contains(table.Text(), "published"), false)
+	is.Equal(t, "a table with no published result has a column of them", strings.Contains(table.Text(), "published"),
+		false)
 }
 
 func TestTabulateRefusesToMixDatasets(t *testing.T) {
 	runs := seedRuns("wepe", 0.1, 0.2)
 	runs[1].Dataset = "cifar100"
 	_, err := NewTable(runs, Spec{})
-	names(t, "two datasets", err, "group by dataset")
+	is.Refused(t, "two datasets", err, "group by dataset")
 	table := gomlxtest.Must(NewTable(runs, Spec{GroupBy: []string{"dataset", "encoding"}}))(t)
-	equal(t, "lines of two datasets", len(table.Rows), 2)
+	is.Equal(t, "lines of two datasets", len(table.Rows), 2)
 	groups := append(make([]string, 0, 20), "dataset")
 	gomlxtest.Must(NewTable(runs, Spec{GroupBy: groups}))(t)
-	equal(t, "the caller's list", groups[:2][1], "")
+	is.Equal(t, "the caller's list", groups[:2][1], "")
 	_, err = NewTable(runs, Spec{GroupBy: []string{"seed"}})
-	names(t, "grouped by seed", err, `no column "seed" to group by, want one of dataset,`)
+	is.Refused(t, "grouped by seed", err, `no column "seed" to group by, want one of dataset,`)
 }

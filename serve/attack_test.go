@@ -30,6 +30,7 @@ import (
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 )
 
 // An address may hold as much as is free: of 12 alone 6; beside one with 4 of them 4 more.
@@ -50,7 +51,7 @@ func TestShare_LeavesForOthersWhatOneTakes(t *testing.T) {
 	}
 	for remote, want := range map[string]string{"192.0.2.1:80": "192.0.2.1/32", "[::ffff:192.0.2.1]:80": "192.0.2.1/32",
 		"[2001:db8::1:2]:80": "2001:db8::/64", "[fe80::1%eth0]:1": "fe80::/64", "@": "invalid Prefix"} {
-		equal(t, remote, sender(remote).String(), want)
+		is.Equal(t, remote, sender(remote).String(), want)
 	}
 }
 
@@ -78,9 +79,9 @@ func TestTurns_SmallImagesPassLargeOnes(t *testing.T) {
 		gomlxtest.Must(turns.wait(ctx, 30))(t)()
 	}
 	leave()
-	equal(t, "the wait of the second large image has ended", errors.Is(<-second, context.Canceled), true)
+	is.Equal(t, "the wait of the second large image has ended", errors.Is(<-second, context.Canceled), true)
 	first()
-	equal(t, "free, free of large ones, waiting", [3]int{turns.all, turns.large, len(turns.waiting)}, [3]int{2, 1, 0})
+	is.Equal(t, "free, free of large ones, waiting", [3]int{turns.all, turns.large, len(turns.waiting)}, [3]int{2, 1, 0})
 	var order []int
 	turns.all = 0
 	var ended sync.WaitGroup
@@ -99,7 +100,7 @@ func TestTurns_SmallImagesPassLargeOnes(t *testing.T) {
 	turns.grant()
 	turns.mu.Unlock()
 	ended.Wait()
-	equal(t, "in order of their size", order, []int{1, 2, 0})
+	is.Equal(t, "in order of their size", order, []int{1, 2, 0})
 }
 
 // dial connects until the test ends.
@@ -188,7 +189,7 @@ func TestServe_ConnectionsAreBoundedForEachAddress(t *testing.T) {
 	first, _ := accepted()
 	for i, want := range []bool{true, true, false, false} {
 		_, ok := accepted()
-		equal(t, fmt.Sprintf("connection %d is accepted", i+2), ok, want)
+		is.Equal(t, fmt.Sprintf("connection %d is accepted", i+2), ok, want)
 	}
 	_ = first.Close()
 	until(func() bool { _, ok := accepted(); return ok }) // another takes its place
@@ -198,7 +199,7 @@ func TestServe_ConnectionsAreBoundedForEachAddress(t *testing.T) {
 		defer c.Close()
 		fmt.Fprint(c, "GET /healthz HTTP/1.0\r\n\r\n")
 		answer := string(gomlxtest.Must(io.ReadAll(c))(t))
-		equal(t, "another address: "+answer, strings.HasPrefix(answer, "HTTP/1.0 200"), true)
+		is.Equal(t, "another address: "+answer, strings.HasPrefix(answer, "HTTP/1.0 200"), true)
 	}
 	cancel()
 	gomlxtest.NoError(t, <-ended)
@@ -227,7 +228,7 @@ func TestServe_WithoutATokenOnlyOwnPagesAreAnswered(t *testing.T) {
 			}
 			w := httptest.NewRecorder()
 			s.ServeHTTP(w, r)
-			equal(t, fmt.Sprintf("%+v: status", c), w.Code, want)
+			is.Equal(t, fmt.Sprintf("%+v: status", c), w.Code, want)
 		}
 	}
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 )
 
 // noise writes PNG files of random pixels, no two of one size.
@@ -64,10 +65,10 @@ func TestParallel_BatchesTakeTheCoresThatTheirBackendUses(t *testing.T) {
 		{name: "xla", description: "PJRT CUDA"}: {1, false},
 	} {
 		workers, all := (&served{Inference: &finetune.Inference{Backend: b}}).Parallel()
-		equal(t, fmt.Sprintf("%+v: workers, and whether they take all cores", b), [2]any{workers, all}, want)
+		is.Equal(t, fmt.Sprintf("%+v: workers, and whether they take all cores", b), [2]any{workers, all}, want)
 	}
 	if b := gomlxtest.Backend(); os.Getenv(compute.ConfigEnvVar) == "" {
-		equal(t, "the pure-Go backend", b.Name(), "Go Backend")
+		is.Equal(t, "the pure-Go backend", b.Name(), "Go Backend")
 	}
 }
 
@@ -83,34 +84,34 @@ func TestServe_AnswersAsPredictDoes(t *testing.T) {
 	m := demo(t, gomlxtest.Backend())
 	s, server, _ := start(t, gomlxtest.Must(newServed(m))(t), Options{Batch: 4, BatchTimeout: 100 * time.Millisecond})
 	want := gomlxtest.Must(m.Preprocessing())(t)
-	equal(t, "preprocessing", s.card.Preprocessing, want)
+	is.Equal(t, "preprocessing", s.card.Preprocessing, want)
 	for query, want := range map[string]bool{"": false, "?similarity=false": false, "?similarity=true": true} {
 		var card map[string]any
 		_, raw := ask(t, "GET", server+"/v1/model"+query, nil)
 		gomlxtest.NoError(t, json.Unmarshal(raw, &card))
 		_, got := card["similarity"]
-		equal(t, "/v1/model"+query+" has the similarity of positions", got, want)
+		is.Equal(t, "/v1/model"+query+" has the similarity of positions", got, want)
 	}
 	of := m.Source
 	for path, name := range map[string]string{"runs/mine/best/step-00000066": "mine", "runs/mine/": "mine", ".": "serve",
 		"copies/step-00000066": "step-00000066", "hf://owner/vit": "vit"} {
 		m.Source.Path, m.Source.Weights.Name = path, "last"
-		equal(t, "the name of "+path, gomlxtest.Must(newServed(m))(t).card.Name, name)
+		is.Equal(t, "the name of "+path, gomlxtest.Must(newServed(m))(t).card.Name, name)
 	}
 	m.Source = of
 	for _, scores := range []string{"sigmoid", "none", "softmax"} {
 		m.Activation = scores
 		c := gomlxtest.Must(newServed(m))(t).card
-		equal(t, scores, [2]bool{c.Sigmoid, c.Unscored != ""}, [2]bool{scores == "sigmoid", scores == "none"})
+		is.Equal(t, scores, [2]bool{c.Sigmoid, c.Unscored != ""}, [2]bool{scores == "sigmoid", scores == "none"})
 	}
 	files, raw := noise(t, 5)
 	predicted := gomlxtest.Must(m.Predict(files, len(m.Classes)))(t)
 	check := func(i int, entry map[string]any) {
 		labels := entry["labels"].([]any)
-		equal(t, "labels by default", len(labels), 5)
+		is.Equal(t, "labels by default", len(labels), 5)
 		for k, label := range labels {
 			got, want := label.(map[string]any), predicted[i][k]
-			equal(t, fmt.Sprint("image ", i), got["label"], any(want.Name))
+			is.Equal(t, fmt.Sprint("image ", i), got["label"], any(want.Name))
 			near(t, fmt.Sprint("image ", i), got["probability"], want.Probability, 1e-5)
 		}
 	}
@@ -140,7 +141,7 @@ func TestServe_AnswersAsPredictDoes(t *testing.T) {
 	}
 	m.Recipe.Model.Channels = 5
 	for _, batch := range []int{1, 3} {
-		equal(t, "a batch for images of 5 channels compiles", s.model.Compile(batch) == nil, false)
+		is.Equal(t, "a batch for images of 5 channels compiles", s.model.Compile(batch) == nil, false)
 	}
 }
 
@@ -188,10 +189,10 @@ func TestServed_OnlyAMissingAttentionMapIsNotFound(t *testing.T) {
 		return errors.As(err, &f) && f.Status == http.StatusNotFound, err
 	}
 	got, err := notFound(m)
-	equal(t, fmt.Sprint("a ViT of another grid: ", err), [2]bool{got, err != nil}, [2]bool{false, true})
+	is.Equal(t, fmt.Sprint("a ViT of another grid: ", err), [2]bool{got, err != nil}, [2]bool{false, true})
 	m.Recipe.Architecture, m.Recipe.Model.Position = finetune.DHVT, "none"
 	got, err = notFound(m)
-	equal(t, fmt.Sprint("a DHVT: ", err), got, true)
+	is.Equal(t, fmt.Sprint("a DHVT: ", err), got, true)
 }
 
 // Package numeric tests the cosines.
@@ -300,9 +301,9 @@ func TestServe_HonestClientsKeepTheirLatencyAndTheBoundHolds(t *testing.T) {
 			least = min(least, under.Seconds()/before.Seconds())
 			t.Logf("p99 %v without the attack, %v with it", before, under)
 		})
-		equal(t, fmt.Sprintf("%d MiB of %d hold", used>>20, bound>>20), used <= bound, true)
+		is.Equal(t, fmt.Sprintf("%d MiB of %d hold", used>>20, bound>>20), used <= bound, true)
 	}
-	equal(t, fmt.Sprintf("p99 at most three times as long (%.2f)", least), least <= 3, true)
+	is.Equal(t, fmt.Sprintf("p99 at most three times as long (%.2f)", least), least <= 3, true)
 	cancel()
 	gomlxtest.NoError(t, <-ended)
 }

@@ -20,7 +20,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -34,6 +33,7 @@ import (
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 )
 
 // fake is a model whose logits are the mean red, green and blue of an image. gate controls how long its programs take.
@@ -192,14 +192,6 @@ func predict(t testing.TB, url string, want int) map[string]any {
 	return answered(t, url+"/v1/predict", "", dot, want)
 }
 
-// equal fails the test unless two values are deeply equal.
-func equal[T any](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
-}
-
 // near fails the test unless a number of an answer differs by at most a tolerance.
 func near(t testing.TB, what string, got any, want, tolerance float64) {
 	t.Helper()
@@ -240,16 +232,16 @@ func TestServe_AnswersEachImageInItsOrder(t *testing.T) {
 	got := answered(t, url+"/v1/predict?top=2", "image/png", dot, 200)
 	entry := images(t, got)[0]
 	want := math.Exp(5) / (math.Exp(5) + math.Exp(2) + math.Exp(1)) // softmax of 5, 2, 1
-	equal(t, "best label", first(entry)["label"], any("red"))
+	is.Equal(t, "best label", first(entry)["label"], any("red"))
 	near(t, "best label", first(entry)["probability"], want, 1e-12)
-	equal(t, "labels", len(entry["labels"].([]any)), 2)
-	equal(t, "weights", []any{got["model"], got["weights"], got["step"]}, []any{"fake", "best", 17.0})
-	equal(t, "neighbours", fmt.Sprint(entry["neighbours"]), "[map[label: name:[] [5 2 1] 5 similarity:0]]")
+	is.Equal(t, "labels", len(entry["labels"].([]any)), 2)
+	is.Equal(t, "weights", []any{got["model"], got["weights"], got["step"]}, []any{"fake", "best", 17.0})
+	is.Equal(t, "neighbours", fmt.Sprint(entry["neighbours"]), "[map[label: name:[] [5 2 1] 5 similarity:0]]")
 	kind, body := form(dot, pixels(5, 3, blue), pixels(2, 2, red))
 	entries := images(t, answered(t, url+"/v1/predict", kind, body, 200))
 	for i, want := range []any{"red", "blue", "red"} {
-		equal(t, "label", first(entries[i])["label"], want)
-		equal(t, "name", entries[i]["name"], any(fmt.Sprintf("%d.png", i)))
+		is.Equal(t, "label", first(entries[i])["label"], want)
+		is.Equal(t, "name", entries[i]["name"], any(fmt.Sprintf("%d.png", i)))
 	}
 }
 
@@ -281,7 +273,7 @@ func TestBatcher_ComputesImagesTogetherInCompiledSizes(t *testing.T) {
 	model := &fake{gate: make(chan struct{}, 100)}
 	s, url, _ := start(t, model, Options{Batch: 20})
 	until(func() bool { return len(*s.batcher.sizes.Load()) == 10 })
-	equal(t, "compiled", *s.batcher.sizes.Load(), []int{1, 2, 3, 4, 5, 6, 7, 8, 16, 20})
+	is.Equal(t, "compiled", *s.batcher.sizes.Load(), []int{1, 2, 3, 4, 5, 6, 7, 8, 16, 20})
 	var done sync.WaitGroup
 	ask := func(i int) {
 		done.Go(func() {
@@ -290,7 +282,7 @@ func TestBatcher_ComputesImagesTogetherInCompiledSizes(t *testing.T) {
 				image, want = pixels(3, 5, blue), "blue"
 			}
 			entry := images(t, answered(t, url+"/v1/predict?top=1", "", image, 200))[0]
-			equal(t, fmt.Sprint("request ", i), first(entry)["label"], any(want))
+			is.Equal(t, fmt.Sprint("request ", i), first(entry)["label"], any(want))
 		})
 	}
 	ask(0)
@@ -303,7 +295,7 @@ func TestBatcher_ComputesImagesTogetherInCompiledSizes(t *testing.T) {
 		model.gate <- struct{}{}
 	}
 	done.Wait()
-	equal(t, "batches, without an image that fills one", model.batches, []int{1, 8, 5})
+	is.Equal(t, "batches, without an image that fills one", model.batches, []int{1, 8, 5})
 }
 
 func TestBatcher_NoImageIsDecodedWhileABatchTakesAllCores(t *testing.T) {
@@ -316,7 +308,7 @@ func TestBatcher_NoImageIsDecodedWhileABatchTakesAllCores(t *testing.T) {
 		done.Go(func() { predict(t, url, 200) })
 		until(func() bool { return all || len(s.batcher.queue) > 0 }) // decoded during the batch
 		time.Sleep(50 * time.Millisecond)
-		equal(t, "images are decoded during a batch that takes all cores", all && len(s.batcher.queue) > 0, false)
+		is.Equal(t, "images are decoded during a batch that takes all cores", all && len(s.batcher.queue) > 0, false)
 		close(model.gate)
 		done.Wait()
 	}
@@ -331,7 +323,7 @@ func TestBatcher_WaitsForImagesThatAreBeingDecoded(t *testing.T) {
 	var done sync.WaitGroup
 	done.Go(func() { predict(t, url, 200) })
 	time.Sleep(50 * time.Millisecond)
-	equal(t, "batches while another image was being decoded", model.begun.Load(), 1)
+	is.Equal(t, "batches while another image was being decoded", model.begun.Load(), 1)
 	s.batcher.arriving.Add(-1)
 	predict(t, url, 200)
 	done.Wait()
@@ -340,7 +332,7 @@ func TestBatcher_WaitsForImagesThatAreBeingDecoded(t *testing.T) {
 	time.Sleep(50 * time.Millisecond)
 	s.batcher.settle(1) // it turned out to be damaged
 	done.Wait()
-	equal(t, "batches", model.batches, []int{1, 2, 1})
+	is.Equal(t, "batches", model.batches, []int{1, 2, 1})
 	for range 1000 { // a worker can take an image before its request says that it has arrived
 		predict(t, url, 200)
 	}
@@ -349,10 +341,10 @@ func TestBatcher_WaitsForImagesThatAreBeingDecoded(t *testing.T) {
 func TestServe_DescribesItselfAndLoadsNothingFromOtherServers(t *testing.T) {
 	_, url, _ := start(t, &fake{}, Options{})
 	for field := range first(images(t, predict(t, url, 200))[0]) {
-		equal(t, "/openapi.json has "+field, bytes.Contains(openAPI, []byte(`"`+field+`": {"type"`)), true)
+		is.Equal(t, "/openapi.json has "+field, bytes.Contains(openAPI, []byte(`"`+field+`": {"type"`)), true)
 	}
 	for _, code := range []string{"400", "401", "403", "404", "405", "408", "413", "415", "422", "429", "500", "503"} {
-		equal(t, "/openapi.json has status "+code, bytes.Contains(openAPI, []byte(code+" ")), true)
+		is.Equal(t, "/openapi.json has status "+code, bytes.Contains(openAPI, []byte(code+" ")), true)
 	}
 	for path, kind := range map[string]string{"/": "text/html", "/openapi.json": "application/json"} {
 		response, content := ask(t, "GET", url+path, nil)
@@ -431,7 +423,7 @@ func TestServe_EachFailureHasItsStatus(t *testing.T) {
 		}
 	}
 	untouched(t, s)
-	equal(t, "errors, those of status 500", [2]int{strings.Count(log.String(), "status="),
+	is.Equal(t, "errors, those of status 500", [2]int{strings.Count(log.String(), "status="),
 		strings.Count(log.String(), "status=500")}, [2]int{1, 1})
 }
 
@@ -445,11 +437,11 @@ func TestBatcher_WaitsForNoImagesThatAreStillBeingSent(t *testing.T) {
 	_, _ = c.Write(whole[:len(whole)-3])      // the last boundary is not complete
 	until(func() bool { return inFlight(s) }) // both files are read
 	time.Sleep(50 * time.Millisecond)
-	equal(t, "images of an incomplete form for which a batch would wait", s.batcher.arriving.Load(), 0)
+	is.Equal(t, "images of an incomplete form for which a batch would wait", s.batcher.arriving.Load(), 0)
 	_, _ = c.Write(whole[len(whole)-3:])
 	answer := make([]byte, 12)
 	gomlxtest.Must(io.ReadFull(c, answer))(t)
-	equal(t, "answer", string(answer), "HTTP/1.1 200")
+	is.Equal(t, "answer", string(answer), "HTTP/1.1 200")
 }
 
 // inFlight reports whether an image of a request is in flight.
@@ -466,7 +458,7 @@ func TestBatcher_ARequestDoesNotWaitForAFullQueue(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := b.run(ctx, []*data.Image{{}}, func() {})
-	equal(t, fmt.Sprint(err, " is late"), errors.Is(err, late), true)
+	is.Equal(t, fmt.Sprint(err, " is late"), errors.Is(err, late), true)
 }
 
 func TestBatcher_TheLargestBatchThatCompilesIsReported(t *testing.T) {
@@ -480,7 +472,7 @@ func TestBatcher_TheLargestBatchThatCompilesIsReported(t *testing.T) {
 	_, raw := ask(t, "GET", url+"/v1/model", nil)
 	var card card
 	gomlxtest.NoError(t, json.Unmarshal(raw, &card))
-	equal(t, "images of a batch, at most", card.MaxBatch, 2)
+	is.Equal(t, "images of a batch, at most", card.MaxBatch, 2)
 }
 
 // A request that was accepted may still put images into the queue.
@@ -496,7 +488,7 @@ func TestBatcher_TheQueueIsClosedAfterTheLastRequest(t *testing.T) {
 	time.Sleep(50 * time.Millisecond)
 	b.queue <- job{image: &data.Image{}, answer: answer, ctx: t.Context()} // panics if it is closed
 	<-answer
-	equal(t, "a request is accepted after the end", b.enter() == nil, false)
+	is.Equal(t, "a request is accepted after the end", b.enter() == nil, false)
 	b.requests.Done()
 	gomlxtest.NoError(t, b.wait())
 }
@@ -586,7 +578,7 @@ func TestServe_ALongQueueGets429AndAnAnswerThatIsLate503(t *testing.T) {
 	s, url, _ = start(t, slow, Options{Timeout: 300 * time.Millisecond})
 	kind, body := form(slices.Repeat([][]byte{dot}, 11)...)
 	answered(t, url+"/v1/predict", kind, body, 503) // 11 images that take 70 ms each, of 300 ms
-	equal(t, "batches", slow.begun.Load(), 0)
+	is.Equal(t, "batches", slow.begun.Load(), 0)
 	untouched(t, s)
 }
 
@@ -621,7 +613,7 @@ func TestServe_WrongLengthsAreMalformed(t *testing.T) {
 				got = append(got, code[:3])
 			}
 		}
-		equal(t, fmt.Sprintf("statuses of %.60q", request), strings.Join(got, " "), want)
+		is.Equal(t, fmt.Sprintf("statuses of %.60q", request), strings.Join(got, " "), want)
 	}
 }
 
@@ -635,7 +627,7 @@ func TestServe_ASlowReaderIsDropped(t *testing.T) {
 	for err == nil {
 		_, err = fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	}
-	equal(t, "the connection is open after 30 s", errors.Is(err, os.ErrDeadlineExceeded), false)
+	is.Equal(t, "the connection is open after 30 s", errors.Is(err, os.ErrDeadlineExceeded), false)
 	predict(t, url, 200)
 }
 
@@ -647,7 +639,7 @@ func TestServe_ABodyThatNoRouteReadsHasADeadline(t *testing.T) {
 		_ = c.SetDeadline(time.Now().Add(20 * time.Second))
 		fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nslow", route)
 		_, err := io.ReadAll(c)
-		equal(t, route+": the connection is open after 20 s", errors.Is(err, os.ErrDeadlineExceeded), false)
+		is.Equal(t, route+": the connection is open after 20 s", errors.Is(err, os.ErrDeadlineExceeded), false)
 	}
 }
 
@@ -698,11 +690,11 @@ func TestServe_IsReadyOnceItsFirstProgramIsCompiled(t *testing.T) {
 			t.Fatalf("status %d before a program is compiled", code)
 		case <-time.After(50 * time.Millisecond):
 		}
-		equal(t, "before it, healthz and readyz", [2]int{ask("GET", "/healthz"), ask("GET", "/readyz")}, [2]int{200, 503})
+		is.Equal(t, "before it, healthz and readyz", [2]int{ask("GET", "/healthz"), ask("GET", "/readyz")}, [2]int{200, 503})
 		close(gate)
-		equal(t, "after it", [2]int{<-answered, ask("GET", "/readyz")}, [2]int{want, want})
+		is.Equal(t, "after it", [2]int{<-answered, ask("GET", "/readyz")}, [2]int{want, want})
 		end()
-		equal(t, "at the end", []any{errors.Is(s.Wait(), failed), ask("GET", "/readyz")}, []any{true, 503})
+		is.Equal(t, "at the end", []any{errors.Is(s.Wait(), failed), ask("GET", "/readyz")}, []any{true, 503})
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
@@ -731,7 +723,7 @@ func TestServe_ATokenIsRequiredOnProtectedRoutes(t *testing.T) {
 			}
 		}
 	}
-	equal(t, "batches, those of two requests with the token", model.begun.Load(), 2)
+	is.Equal(t, "batches, those of two requests with the token", model.begun.Load(), 2)
 }
 
 func TestServe_MetricsCountRequestsAndBatches(t *testing.T) {
@@ -747,7 +739,7 @@ func TestServe_MetricsCountRequestsAndBatches(t *testing.T) {
 		`wepe_requests_total{route="POST /v1/predict",status="403"} 1`, "wepe_batch_images_count 3",
 		"wepe_batch_images_sum 3", "wepe_batch_seconds_count 3", "wepe_queue_images 0",
 		`wepe_request_seconds_count{route="POST /v1/predict"} 5`} {
-		equal(t, "metrics have "+line, bytes.Contains(text, []byte(line+"\n")), true)
+		is.Equal(t, "metrics have "+line, bytes.Contains(text, []byte(line+"\n")), true)
 	}
 }
 
@@ -759,7 +751,7 @@ func TestOptions_MemoryAndRanges(t *testing.T) {
 	half := cores / 2
 	for float, bytes := range map[bool]int{false: 3, true: 15} { // a float32 more of each value
 		want := int64(8*1000 + data.DecodeBytes*(half*7<<20+(cores-half)<<20) + 11*5*7*bytes)
-		equal(t, "a bound", o.Memory(5*7, float), want)
+		is.Equal(t, "a bound", o.Memory(5*7, float), want)
 	}
 	for name, o := range map[string]Options{"Batch": {Batch: -1}, "BatchTimeout": {BatchTimeout: -1},
 		"Timeout": {Timeout: -5}, "Batch is 1025": {Batch: 1025}, "Token": {Token: "x"},
@@ -817,11 +809,11 @@ func TestEmbeddings_AreOfImagesInJSON(t *testing.T) {
 		raw, _ := json.Marshal(c.request)
 		got := answered(t, url+"/v1/embeddings", "application/json", raw, 200)
 		list, tokens := got["data"].([]any), float64(len(c.want)*2*3) // the fake's grid
-		equal(t, name, []any{got["object"], got["model"], len(list)}, []any{"list", "fake", len(c.want)})
-		equal(t, name, got["usage"], any(map[string]any{"prompt_tokens": tokens, "total_tokens": tokens}))
+		is.Equal(t, name, []any{got["object"], got["model"], len(list)}, []any{"list", "fake", len(c.want)})
+		is.Equal(t, name, got["usage"], any(map[string]any{"prompt_tokens": tokens, "total_tokens": tokens}))
 		for i, vector := range vectors(t, got) {
 			entry := list[i].(map[string]any)
-			equal(t, name, []any{entry["object"], entry["index"]}, []any{"embedding", float64(i)})
+			is.Equal(t, name, []any{entry["object"], entry["index"]}, []any{"embedding", float64(i)})
 			gomlxtest.NearAbs(t, name, vector, c.want[i], 1e-5)
 		}
 	}
@@ -838,7 +830,7 @@ func TestModels_AreListedAsByOpenAI(t *testing.T) {
 	gomlxtest.NoError(t, json.Unmarshal(raw, &got))
 	m := got.Data[0]
 	owner, _ := m["owned_by"].(string)
-	equal(t, "the list, its model, its owner", []any{got.Object, len(got.Data), m["id"], m["object"], owner != ""},
+	is.Equal(t, "the list, its model, its owner", []any{got.Object, len(got.Data), m["id"], m["object"], owner != ""},
 		[]any{"list", 1, "fake", "model", true})
 	near(t, "seconds since it was created", float64(time.Now().Unix()), m["created"].(float64), 3600)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/wepe-go/wepe/data/vtab"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit/position"
@@ -41,7 +42,7 @@ func TestAll_EveryUnitHasItsOwnRecipeAndDirectory(t *testing.T) {
 		}
 		s.Sizes = gomlxtest.Must(SizesOf(n.Sides, recipe, &set.Info))(t)
 		_, finals := units(t, &s, nil)
-		equal(t, n.Name+": units", len(finals), 3*2*max(1, len(n.Sides))*len(s.Variants))
+		is.Equal(t, n.Name+": units", len(finals), 3*2*max(1, len(n.Sides))*len(s.Variants))
 		dirs := map[string]Unit{}
 		for _, u := range finals {
 			r := u.Recipe
@@ -107,10 +108,10 @@ func TestAll_VariantsMatchTheirLabels(t *testing.T) {
 	}
 	for _, n := range All { // with a table of positions to blend with
 		pretrained := slices.Contains([]string{"gate", "frozen", "beta-gamma"}, n.Name)
-		equal(t, n.Name+" wants a pretrained model", n.Pretrained, pretrained)
+		is.Equal(t, n.Name+" wants a pretrained model", n.Pretrained, pretrained)
 	}
 	for _, p := range position.All() {
-		equal(t, p.Name+" is trained from scratch", slices.Contains(fromScratch(), Variants(p.Name)[0]), !p.Pretrained)
+		is.Equal(t, p.Name+" is trained from scratch", slices.Contains(fromScratch(), Variants(p.Name)[0]), !p.Pretrained)
 	}
 }
 
@@ -139,10 +140,10 @@ func TestAll_PublishedRowsAreOfTheirVariants(t *testing.T) {
 			}
 			gomlxtest.NoError(t, json.Unmarshal(row.Settings, &got))
 			what := file + ": " + row.Encoding
-			equal(t, what, []any{got.Freeze, got.Model.Position}, []any{want.Freeze, study.Variants[at].Position})
-			equal(t, fmt.Sprintf("%s: %v are %v", what, got.Params, want.Params), maps.Equal(got.Params, want.Params), true)
+			is.Equal(t, what, []any{got.Freeze, got.Model.Position}, []any{want.Freeze, study.Variants[at].Position})
+			is.Equal(t, fmt.Sprintf("%s: %v are %v", what, got.Params, want.Params), maps.Equal(got.Params, want.Params), true)
 			if got, want := got.Optimizer, want.Optimizer; name == "sphere" {
-				equal(t, what, fmt.Sprint(got.DecayAll, got.LearningRates), fmt.Sprint(want.DecayAll, want.LearningRates))
+				is.Equal(t, what, fmt.Sprint(got.DecayAll, got.LearningRates), fmt.Sprint(want.DecayAll, want.LearningRates))
 			}
 		}
 	}
@@ -172,8 +173,8 @@ func TestAll_PublishedRowsAreOfTheirVariants(t *testing.T) {
 		for _, m := range all {
 			sizes[fmt.Sprintf("%gx%g", math.Round(of.side*m[0]), math.Round(of.side*m[1]))] = true
 		}
-		equal(t, file+": sizes of rows and study", rows, sizes)
-		equal(t, file+": sizes, none of them twice", len(sizes), len(all))
+		is.Equal(t, file+": sizes of rows and study", rows, sizes)
+		is.Equal(t, file+": sizes, none of them twice", len(sizes), len(all))
 	}
 }
 
@@ -181,7 +182,7 @@ func TestMatching_ChoosesByLabel(t *testing.T) {
 	n := gomlxtest.Must(ByName("ablation"))(t)
 	for expression, want := range map[string]int{"^none$|fixed$": 5, "": len(n.Variants), "wepe (rate": 0, "nosuch": 0} {
 		variants, err := Matching(n.Variants, expression)
-		equal(t, fmt.Sprintf("variants of %q, and an error", expression), []any{len(variants), err != nil},
+		is.Equal(t, fmt.Sprintf("variants of %q, and an error", expression), []any{len(variants), err != nil},
 			[]any{want, want == 0})
 	}
 	var unknown *setting.UnknownError
@@ -209,11 +210,11 @@ func TestSizesOf_WholePatchesOfASquareOfEqualArea(t *testing.T) {
 		{5, [2]int{20, 20}, [][2]float64{{1.1, 1.2}}, [][2]int{{20, 25}}},
 	} {
 		recipe.Augment.Size, recipe.Model.PatchSize = c.image, c.patch
-		equal(t, fmt.Sprint(c), gomlxtest.Must(SizesOf(c.multiples, recipe, &set.Info))(t), c.want)
+		is.Equal(t, fmt.Sprint(c), gomlxtest.Must(SizesOf(c.multiples, recipe, &set.Info))(t), c.want)
 	}
 	recipe.Model.PatchSize = 0
 	_, err := SizesOf(aspects, recipe, &set.Info)
-	equal(t, "sizes of unknown patches", err == nil, false)
+	is.Equal(t, "sizes of unknown patches", err == nil, false)
 }
 
 // The numbers are worked out by hand: ± SE of 90 % of 400 images is √(0.9·0.1/400) = 1.5 points.
@@ -284,8 +285,8 @@ mean of the 2 groups||70.00|66.00||–
 		for _, row := range slices.Concat([][]string{table.Header}, table.Rows) {
 			got += strings.Join(row, "|") + "\n"
 		}
-		equal(t, c.name, got, c.want)
-		equal(t, c.name+": notes", len(table.Notes), map[string]int{"everything": 2, "a part": 4}[c.name])
+		is.Equal(t, c.name, got, c.want)
+		is.Equal(t, c.name+": notes", len(table.Notes), map[string]int{"everything": 2, "a part": 4}[c.name])
 	}
 }
 
@@ -306,6 +307,6 @@ func TestVTAB_PublishedCellsHaveThePublishedMeans(t *testing.T) {
 		"svhn": "80.90 –", "dmlab": "41.90 54.24", "kitti": "79.90 81.25", "eurosat": "95.60 93.89",
 		"oxford_flowers102": "99.30 98.79",
 	} {
-		equal(t, line, got[line], want)
+		is.Equal(t, line, got[line], want)
 	}
 }

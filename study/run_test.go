@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -24,6 +23,7 @@ import (
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit"
 )
@@ -70,22 +70,6 @@ func lines(t *testing.T, s *Study, cells int) (got []string) {
 	return got
 }
 
-// equal fails the test unless two values are deeply equal.
-func equal[T any](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
-}
-
-// is fails the test unless an error is, or wraps, another.
-func is(t *testing.T, what string, err, target error) {
-	t.Helper()
-	if !errors.Is(err, target) {
-		t.Errorf("%s: %v, want %v", what, err, target)
-	}
-}
-
 // wild makes a training diverge: pixels beyond float32's range.
 const wild = "augment.std=[1e-40,1e-40,1e-40]"
 
@@ -117,25 +101,25 @@ func TestRun_OtherSizesAreEvaluatedOnceWithTheWeightsOfTheRow(t *testing.T) {
 				t.Errorf("%v: %+v", u, r)
 			}
 			m := gomlxtest.Must(finetune.OpenOptions{Size: sizes[r.ImageSize], Weights: weights}.Open(s.Backend, u.Dir))(t)
-			equal(t, u.String()+" at "+r.ImageSize, r.Test, gomlxtest.Must(m.Evaluate(test))(t))
+			is.Equal(t, u.String()+" at "+r.ImageSize, r.Test, gomlxtest.Must(m.Evaluate(test))(t))
 			m.Finalize()
 		}
 		measured[weights] = rows[1].Test
 	}
-	equal(t, "best and last weights are the same", measured["best"] == measured["last"], false)
+	is.Equal(t, "best and last weights are the same", measured["best"] == measured["last"], false)
 	for _, u := range units {
 		rows := rowsIn(t, u.Dir, multiResolutionFile)
-		equal(t, u.String()+": rows of other sizes, each once for both weights", len(rows), 6)
+		is.Equal(t, u.String()+": rows of other sizes, each once for both weights", len(rows), 6)
 	}
-	equal(t, "lines", lines(t, s, 3), []string{"small|learned|2", "small|wepe|2", "small at 16x16|learned|2",
+	is.Equal(t, "lines", lines(t, s, 3), []string{"small|learned|2", "small|wepe|2", "small at 16x16|learned|2",
 		"small at 16x16|wepe|2", "small at 24x24|learned|2", "small at 24x24|wepe|2", "small at 8x32|learned|2",
 		"small at 8x32|wepe|2"})
 	var names []string
 	for _, path := range gomlxtest.Must(s.Curves())(t) {
 		names = append(names, filepath.Base(path))
-		equal(t, path+" has content", gomlxtest.Must(os.Stat(path))(t).Size() > 1000, true)
+		is.Equal(t, path+" has content", gomlxtest.Must(os.Stat(path))(t).Size() > 1000, true)
 	}
-	equal(t, "pictures", names, []string{"curves.png", "scalars.png", "resolution.png"})
+	is.Equal(t, "pictures", names, []string{"curves.png", "scalars.png", "resolution.png"})
 	trained := rowsIn(t, units[0].Dir, engine.RowsFile)[0]
 	s.EvalSizes = [][2]float64{{2, 2}}
 	other, _, err := data.Shapes("shape", 11, 7, 16, 0)
@@ -147,7 +131,7 @@ func TestRun_OtherSizesAreEvaluatedOnceWithTheWeightsOfTheRow(t *testing.T) {
 		"a row without a recipe":  s.multiResolution(t.Context(), units[0], report.Result{}, test),
 		"images of other classes": s.multiResolution(t.Context(), units[0], trained, other),
 	} {
-		equal(t, name+" is no error", err == nil, false)
+		is.Equal(t, name+" is no error", err == nil, false)
 	}
 }
 
@@ -178,7 +162,7 @@ func TestRun_FirstProcessOfAGroupWritesAlone(t *testing.T) {
 	}
 	s := recorded(t)
 	s.Group = twin(0)
-	equal(t, "processes share the runs of a record", s.Run(t.Context()) == nil, false)
+	is.Equal(t, "processes share the runs of a record", s.Run(t.Context()) == nil, false)
 }
 
 func TestRun_PageOlderThanItsRowsIsWrittenAgain(t *testing.T) {
@@ -191,8 +175,8 @@ func TestRun_PageOlderThanItsRowsIsWrittenAgain(t *testing.T) {
 	for later, kept := range map[time.Duration]bool{-time.Hour: false, 0: true, time.Hour: true} {
 		gomlxtest.NoError(t, errors.Join(os.WriteFile(page, []byte("kept"), 0o600), os.Chtimes(page, rows, rows.Add(later))))
 		run(t, s)
-		is := string(gomlxtest.Must(os.ReadFile(page))(t))
-		equal(t, "a page "+later.String()+" after its rows is kept", is == "kept", kept)
+		found := string(gomlxtest.Must(os.ReadFile(page))(t))
+		is.Equal(t, "a page "+later.String()+" after its rows is kept", found == "kept", kept)
 	}
 }
 
@@ -203,14 +187,14 @@ func TestRun_TrainingThatDivergesDoesNotStopTheOthers(t *testing.T) {
 		s.Seeds, s.Variants = 2, []Variant{{"learned", "wild", wild}, {"learned", "learned", ""}}
 		err := s.Run(t.Context())
 		if !s.recorded() {
-			is(t, "two runs that diverge", err, engine.ErrDiverged)
-			equal(t, "of the name", strings.Count(err.Error(), "wild seed"), 2)
-			equal(t, "lines", lines(t, s, 2), []string{"learned|2"})
+			is.Error(t, "two runs that diverge", err, engine.ErrDiverged)
+			is.Equal(t, "of the name", strings.Count(err.Error(), "wild seed"), 2)
+			is.Equal(t, "lines", lines(t, s, 2), []string{"learned|2"})
 			continue
 		}
 		gomlxtest.NoError(t, err)
 		for _, row := range gomlxtest.Must(s.results())(t) {
-			equal(t, row.Encoding, []any{row.Failed != "", row.Recipe, row.Fraction, row.Dataset},
+			is.Equal(t, row.Encoding, []any{row.Failed != "", row.Recipe, row.Fraction, row.Dataset},
 				[]any{row.Encoding == "wild", "small", 1.0, "shapes-where-train"})
 		}
 	}
@@ -229,14 +213,14 @@ func TestRun_AspectsAndSizesAreSeparateTrainings(t *testing.T) {
 		return data.Splits{Train: train, Test: test}, err
 	}
 	run(t, s)
-	equal(t, "lines", lines(t, s, 3), []string{"small crop|none|1", "small squash|none|1", "small keep|none|1"})
+	is.Equal(t, "lines", lines(t, s, 3), []string{"small crop|none|1", "small squash|none|1", "small keep|none|1"})
 	s = single(t, "none")
 	s.Sizes = [][2]int{{16, 16}, {24, 16}}
 	run(t, s)
-	equal(t, "lines", lines(t, s, 3), []string{"small 16x16|none|1", "small 24x16|none|1"})
+	is.Equal(t, "lines", lines(t, s, 3), []string{"small 16x16|none|1", "small 24x16|none|1"})
 	for _, u := range gomlxtest.Must(s.units(nil))(t) {
 		m := gomlxtest.Must(finetune.Open(s.Backend, u.Dir))(t)
-		equal(t, u.String(), [2]int{m.Recipe.Model.ImageRows, m.Recipe.Model.ImageCols}, u.Size)
+		is.Equal(t, u.String(), [2]int{m.Recipe.Model.ImageRows, m.Recipe.Model.ImageCols}, u.Size)
 		m.Finalize()
 	}
 }
@@ -249,16 +233,16 @@ func TestRun_ShardsAndInterruptions(t *testing.T) {
 	lost := *s
 	lost.Tasks = slices.Clone(s.Tasks)
 	lost.Tasks[0].Images = func(context.Context, Unit) (data.Splits, error) { return data.Splits{}, fs.ErrNotExist }
-	is(t, "without images", lost.Run(t.Context()), fs.ErrNotExist)
-	equal(t, "pictures before any training", gomlxtest.Must(s.Curves())(t), nil)
+	is.Error(t, "without images", lost.Run(t.Context()), fs.ErrNotExist)
+	is.Equal(t, "pictures before any training", gomlxtest.Must(s.Curves())(t), nil)
 	run(t, s)
-	equal(t, "lines", lines(t, s, 2), []string{"wepe|1"}) // unit 1 of 4
+	is.Equal(t, "lines", lines(t, s, 2), []string{"wepe|1"}) // unit 1 of 4
 	dirs := gomlxtest.Must(filepath.Glob(filepath.Join(s.Dir, "*seed*")))(t)
-	equal(t, "directories", len(dirs), 1)
+	is.Equal(t, "directories", len(dirs), 1)
 	s.Shard = Shard{}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	is(t, "interrupted", s.Run(ctx), engine.ErrInterrupted)
+	is.Error(t, "interrupted", s.Run(ctx), engine.ErrInterrupted)
 }
 
 // The best weights are those of the validation images of the task, if it has some.
@@ -273,7 +257,7 @@ func TestTask_MayHaveValidationImages(t *testing.T) {
 	}
 	run(t, s)
 	rows := rowsIn(t, s.Dir, "none-seed0", engine.RowsFile)
-	equal(t, "results, validation images", [2]int{len(rows), rows[0].Validation.Images}, [2]int{1, 17})
+	is.Equal(t, "results, validation images", [2]int{len(rows), rows[0].Validation.Images}, [2]int{1, 17})
 }
 
 // As from two commands with one directory: learned with one recipe, WePE with another.
@@ -290,11 +274,11 @@ func TestTable_RowsOfOtherSettingsAreNotCounted(t *testing.T) {
 		s.Variants = Variants("learned", "wepe")
 		_, notes, err := s.trained()
 		gomlxtest.NoError(t, err)
-		equal(t, "notes", len(notes), 1)
-		equal(t, "lines", lines(t, s, 3), []string{"small|" + line, "small at 24x24|" + line})
+		is.Equal(t, "notes", len(notes), 1)
+		is.Equal(t, "lines", lines(t, s, 3), []string{"small|" + line, "small at 24x24|" + line})
 	}
 	one.Tasks[0].Recipe.LearningRate = 0.1
-	equal(t, "curves of other settings", gomlxtest.Must(one.Curves())(t), nil)
+	is.Equal(t, "curves of other settings", gomlxtest.Must(one.Curves())(t), nil)
 }
 
 func TestTable_HasALineForEachTask(t *testing.T) {
@@ -313,7 +297,7 @@ func TestTable_HasALineForEachTask(t *testing.T) {
 			want = append(want, set.Describe().Name+"|small|"+encoding+"|1")
 		}
 	}
-	if equal(t, "lines", lines(t, s, 4), want); slices.Equal(want[:2], want[2:]) {
+	if is.Equal(t, "lines", lines(t, s, 4), want); slices.Equal(want[:2], want[2:]) {
 		t.Errorf("two tasks of one name: %q", want)
 	}
 }
@@ -334,7 +318,7 @@ func TestTable_RowsOfAnotherModelAreNotCounted(t *testing.T) {
 		if tuned.From = filepath.Join(scratch.Dir, from); from == "" {
 			tuned.From = ""
 		}
-		equal(t, fmt.Sprintf("lines from %q", from), len(lines(t, &tuned, 2)), want)
+		is.Equal(t, fmt.Sprintf("lines from %q", from), len(lines(t, &tuned, 2)), want)
 	}
 }
 
@@ -354,7 +338,7 @@ func TestTable_NotesSourcesThatRowsDoNotShare(t *testing.T) {
 	} {
 		for weights, more := range map[string]int{"": 0, "best": 0, "last": 1} {
 			got := (&Study{Weights: weights}).sources(c.rows)
-			equal(t, weights+" weights: notes", len(got), c.notes+min(more, len(c.rows)))
+			is.Equal(t, weights+" weights: notes", len(got), c.notes+min(more, len(c.rows)))
 		}
 	}
 	for want, s := range map[string]Study{
@@ -362,7 +346,7 @@ func TestTable_NotesSourcesThatRowsDoNotShare(t *testing.T) {
 		"wepe": {Variants: Variants("wepe", "learned", "none"), Spec: report.Spec{Baseline: "wepe"}},
 		"":     {Variants: Variants("wepe")},
 	} {
-		equal(t, "baseline", s.baseline(), want)
+		is.Equal(t, "baseline", s.baseline(), want)
 	}
 }
 
@@ -410,7 +394,7 @@ func TestFromFiles_ChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) {
 	run(t, s)
 	units, done, err := s.finished()
 	gomlxtest.NoError(t, err)
-	equal(t, "units and rows", [2]int{len(units), len(done)}, [2]int{6, 6})
+	is.Equal(t, "units and rows", [2]int{len(units), len(done)}, [2]int{6, 6})
 	fit := preprocess.Settings{Resize: preprocess.ResizeExact, Size: [2]int{16, 16}}
 	all := gomlxtest.Must(testing[1].Load(t.Context(), fit, silent))(t)
 	ended, cancel := context.WithCancel(t.Context())
@@ -420,34 +404,34 @@ func TestFromFiles_ChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) {
 		_, last := os.Stat(filepath.Join(u.Dir, checkpoints.LastDir))
 		_, best := os.Stat(filepath.Join(u.Dir, checkpoints.BestDir))
 		gomlxtest.Must(os.Stat(filepath.Join(u.Dir, engine.LogFile)))(t)
-		equal(t, u.String()+": lacks last and best", [2]bool{last != nil, best != nil}, [2]bool{u.Search, u.Search})
+		is.Equal(t, u.String()+": lacks last and best", [2]bool{last != nil, best != nil}, [2]bool{u.Search, u.Search})
 		if u.Search {
-			equal(t, u.String(), []any{row.Validation.Images, row.Test.Images, row.Dataset}, []any{13, 0, "some"})
+			is.Equal(t, u.String(), []any{row.Validation.Images, row.Test.Images, row.Dataset}, []any{13, 0, "some"})
 			continue
 		}
 		m := gomlxtest.Must(finetune.Open(s.Backend, u.Dir))(t)
 		_, _, err := task.Measure(ended, u, m)
-		is(t, "interrupted", err, engine.ErrInterrupted)
+		is.Error(t, "interrupted", err, engine.ErrInterrupted)
 		want := gomlxtest.Must(m.Evaluate(all))(t)
 		m.Recipe.EvalBatchSize = 1029 // more than are read at a time
 		again, images, err := task.Measure(t.Context(), u, m)
 		gomlxtest.NoError(t, err)
-		equal(t, u.String()+": the row has the fingerprint of the same images in other batches",
+		is.Equal(t, u.String()+": the row has the fingerprint of the same images in other batches",
 			strings.Contains(string(row.Settings), fmt.Sprintf(`"measured":%q`, images)), true)
-		equal(t, u.String(), []any{row.Dataset, want.Images}, []any{"all", 1030})
+		is.Equal(t, u.String(), []any{row.Dataset, want.Images}, []any{"all", 1030})
 		for _, got := range []report.Metrics{row.Test, again} {
 			gomlxtest.NearAbs(t, u.String(), []float64{float64(got.Loss)}, []float64{float64(want.Loss)}, 1e-6)
 			got.Loss = want.Loss
-			equal(t, u.String()+": test", got, want)
+			is.Equal(t, u.String()+": test", got, want)
 		}
 		m.Finalize()
 	}
 	u := units[0]
 	_, err = task.Images(ended, u)
-	is(t, "images of which reading was interrupted", err, engine.ErrInterrupted)
+	is.Error(t, "images of which reading was interrupted", err, engine.ErrInterrupted)
 	u.Recipe.Augment.Size = [2]int{8, 24} // images of another size are read again
 	info := gomlxtest.Must(task.Images(t.Context(), u))(t).Train.Describe()
-	equal(t, "images of another size", [2]int{info.Height, info.Width}, [2]int{8, 24})
+	is.Equal(t, "images of another size", [2]int{info.Height, info.Width}, [2]int{8, 24})
 	for name, change := range map[string]func(*Study){
 		"another seed": func(*Study) {},
 		"trained on other images": func(o *Study) {
@@ -462,7 +446,7 @@ func TestFromFiles_ChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) {
 		other.Dir, other.Tasks, other.Seeds = t.TempDir(), slices.Clone(s.Tasks), 2
 		gomlxtest.NoError(t, os.CopyFS(other.Dir, os.DirFS(s.Dir)))
 		change(&other)
-		equal(t, name+" is accepted", other.Run(t.Context()) == nil, name == "another seed")
+		is.Equal(t, name+" is accepted", other.Run(t.Context()) == nil, name == "another seed")
 	}
 }
 
@@ -489,7 +473,7 @@ func TestRun_RowNamesThePretrainedModelWithoutItsDirectory(t *testing.T) {
 	s.Tasks[0].Images = nil // nothing to train here
 	for file, want := range map[string]error{fixtures.Dir(t, "dinov2_tiny"): nil, "gone": fs.ErrNotExist} {
 		s.From, s.Dir = file, t.TempDir()
-		is(t, file, s.Run(t.Context()), want)
+		is.Error(t, file, s.Run(t.Context()), want)
 	}
 	s.From, s.Parts = "gone", [2]string{}
 	run(t, s) // a model that is not needed is not read
@@ -553,7 +537,7 @@ func TestRecord_OfDifferentImagesOrWeightsIsRefused(t *testing.T) {
 		_, table := s.Table()
 		merged := into.Merge([]string{s.Dir})
 		names, _ := os.ReadDir(into.Dir)
-		equal(t, fmt.Sprintf("%s, %s, failed %q: table, merge and writing are refused", c.first, c.second, c.failed),
+		is.Equal(t, fmt.Sprintf("%s, %s, failed %q: table, merge and writing are refused", c.first, c.second, c.failed),
 			[3]bool{table != nil, merged != nil, len(names) == 0}, [3]bool{c.refused, c.refused, c.refused})
 	}
 }
@@ -565,8 +549,8 @@ func TestRun_FailedMeasurementLeavesNoRow(t *testing.T) {
 	s.Tasks[0].Measure = func(context.Context, Unit, *finetune.Model) (m report.Metrics, _ string, err error) {
 		return m, "", fs.ErrPermission
 	}
-	is(t, "a measurement", s.Run(t.Context()), fs.ErrPermission)
-	equal(t, "rows", len(gomlxtest.Must(s.results())(t)), 0)
+	is.Error(t, "a measurement", s.Run(t.Context()), fs.ErrPermission)
+	is.Equal(t, "rows", len(gomlxtest.Must(s.results())(t)), 0)
 	s.Tasks[0].Measure = func(context.Context, Unit, *finetune.Model) (m report.Metrics, _ string, err error) {
 		return m, "", os.Mkdir(record, 0o755)
 	}

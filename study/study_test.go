@@ -14,6 +14,7 @@ import (
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -66,21 +67,21 @@ func TestUnits_AreTheSameOnEveryMachineAndOfEarlierVersions(t *testing.T) {
 	for _, u := range searches {
 		ids[u.id] = true
 	}
-	equal(t, "searches, names: tasks × positions × settings × seeds", [2]int{len(searches), len(ids)}, [2]int{24, 24})
-	equal(t, "a unit whose setting is open", finals[0].id, "")
+	is.Equal(t, "searches, names: tasks × positions × settings × seeds", [2]int{len(searches), len(ids)}, [2]int{24, 24})
+	is.Equal(t, "a unit whose setting is open", finals[0].id, "")
 	other := *s
 	other.Shard = Shard{Index: 4, Of: 5}
 	other.Dir, other.From = "elsewhere", "/other/model.npz"
 	again, _ := units(t, &other, nil)
 	for k := range searches {
-		equal(t, fmt.Sprint("unit ", k), []any{again[k].id, again[k].String(), again[k].shard},
+		is.Equal(t, fmt.Sprint("unit ", k), []any{again[k].id, again[k].String(), again[k].shard},
 			[]any{searches[k].id, searches[k].String(), k % 5})
 	}
 	for unit, want := range map[*Unit]string{
 		&searches[1]:  "dtd/learned-seed1-some-52dea76e44ed", // by commit c080d19
 		&searches[23]: "kitti/hybrid-seed2-some-" + searches[23].id,
 	} {
-		equal(t, unit.String(), gomlxtest.Must(filepath.Rel(s.Dir, unit.Dir))(t), want)
+		is.Equal(t, unit.String(), gomlxtest.Must(filepath.Rel(s.Dir, unit.Dir))(t), want)
 	}
 	other.Tasks = slices.Clone(s.Tasks)
 	for i := range other.Tasks {
@@ -88,26 +89,26 @@ func TestUnits_AreTheSameOnEveryMachineAndOfEarlierVersions(t *testing.T) {
 	}
 	other.FirstSeed = 7
 	again, _ = units(t, &other, nil)
-	equal(t, "another recipe has known units, and seeds", []any{ids[again[0].id], again[0].Seed, again[2].Seed},
+	is.Equal(t, "another recipe has known units, and seeds", []any{ids[again[0].id], again[0].Seed, again[2].Seed},
 		[]any{false, 7, 9})
 	s.Fractions = []float64{0.5, 1}
 	parts, _ := units(t, s, nil)
 	for _, u := range parts {
 		ids[u.id] = true
 	}
-	equal(t, "units of two fractions, and all names", [2]int{len(parts), len(ids)}, [2]int{48, 48})
+	is.Equal(t, "units of two fractions, and all names", [2]int{len(parts), len(ids)}, [2]int{48, 48})
 	plain := Study{Dir: "d", Tasks: []Task{{Recipe: s.Tasks[0].Recipe}}, Sizes: [][2]int{{24, 32}},
 		Fractions: []float64{0.2, 1}, Seeds: 2, Variants: []Variant{{"hybrid", "hybrid β = 0.2, γ = 0.5", ""}}}
 	_, finals = units(t, &plain, nil)
 	for k, want := range []string{"hybrid-β-0.2-γ-0.5-24x32-fraction0.2-seed0", "hybrid-β-0.2-γ-0.5-24x32-seed0",
 		"hybrid-β-0.2-γ-0.5-24x32-fraction0.2-seed1"} {
-		equal(t, finals[k].String(), [2]string{filepath.Base(finals[k].Dir), finals[k].Recipe.Name},
+		is.Equal(t, finals[k].String(), [2]string{filepath.Base(finals[k].Dir), finals[k].Recipe.Name},
 			[2]string{want, "shapes 24x32"})
 	}
 	train, test, err := data.Shapes("where", 31, 17, 16, 0) // a fraction is the images of seed 42
 	gomlxtest.NoError(t, err)
 	part := gomlxtest.Must(Sets(train, test)(t.Context(), Unit{Fraction: 0.4}))(t)
-	equal(t, "part", part, data.Splits{Train: gomlxtest.Must(data.Fraction(train, 0.4, 42))(t), Test: test})
+	is.Equal(t, "part", part, data.Splits{Train: gomlxtest.Must(data.Fraction(train, 0.4, 42))(t), Test: test})
 }
 
 // By its mean over all seeds, on validation images; never one that diverges.
@@ -125,13 +126,13 @@ func TestUnits_ChooseTheSetting(t *testing.T) {
 	}
 	measured(t, s, done, top1)
 	_, finals := units(t, s, done)
-	equal(t, "training runs that count: tasks × positions × seeds", len(finals), 12)
+	is.Equal(t, "training runs that count: tasks × positions × seeds", len(finals), 12)
 	for _, f := range finals {
 		want := "0.1"
 		if f.Task.Name == "kitti" && f.Position == "learned" {
 			want = "0.2"
 		}
-		equal(t, f.String(), []any{fmt.Sprint(f.Recipe.LearningRate), f.Setting, f.waits},
+		is.Equal(t, f.String(), []any{fmt.Sprint(f.Recipe.LearningRate), f.Setting, f.waits},
 			[]any{want, "learning_rate=" + want, 0})
 	}
 	accuracies["kitti hybrid"]["0.1"][0], accuracies["kitti learned"] = -1, map[string][]float64{
@@ -139,7 +140,7 @@ func TestUnits_ChooseTheSetting(t *testing.T) {
 	measured(t, s, done, top1)
 	_, finals = units(t, s, done)
 	last := finals[11] // of settings that all diverged
-	equal(t, last.String(), []any{last.failed, last.waits, last.id}, []any{true, 0, ""})
+	is.Equal(t, last.String(), []any{last.failed, last.waits, last.id}, []any{true, 0, ""})
 	for _, row := range done {
 		s.write(t, row)
 	}
@@ -148,7 +149,7 @@ func TestUnits_ChooseTheSetting(t *testing.T) {
 		states[row[len(row)-1]]++
 	}
 	// Of 24 searches 4 failed; 2 encodings of kitti have no setting for 3 seeds each, 6 runs of dtd are left to do.
-	equal(t, "states", states, map[string]int{"failed": 4, "done": 20, "no setting": 6, "to do": 6})
+	is.Equal(t, "states", states, map[string]int{"failed": 4, "done": 20, "no setting": 6, "to do": 6})
 	for _, f := range finals[:6] { // dtd
 		s.write(t, report.Result{ID: f.id, Test: report.Metrics{Top1: 0.5, Images: 7}})
 	}
@@ -166,22 +167,22 @@ func TestNext_WaitsForTheSettingsOfAllShards(t *testing.T) {
 	delete(done, searches[1].id)          // dtd learned, of shard 1
 	next, waits, err := s.next(done, nil) // the first training on all images of kitti learned
 	gomlxtest.NoError(t, err)
-	equal(t, next.String(), []any{next.Search, next.Task.Name, next.Position}, []any{false, "kitti", "learned"})
+	is.Equal(t, next.String(), []any{next.Search, next.Task.Name, next.Position}, []any{false, "kitti", "learned"})
 	for next != nil { // run all that is possible
 		done[next.id] = report.Result{ID: next.id, Test: report.Metrics{Top1: 0.5, Images: 7}}
 		next, waits, err = s.next(done, nil)
 		gomlxtest.NoError(t, err)
 	}
-	equal(t, "training runs that wait, of dtd learned this shard has all seeds", waits, 3)
+	is.Equal(t, "training runs that wait, of dtd learned this shard has all seeds", waits, 3)
 	for _, row := range done {
 		s.write(t, row)
 	}
-	is(t, "a training of another shard is missing", s.Run(t.Context()), ErrPending)
+	is.Error(t, "a training of another shard is missing", s.Run(t.Context()), ErrPending)
 	s.Tasks[0].Images = nil
 	next, waits, err = s.next(done, nil)
 	gomlxtest.NoError(t, err)
-	equal(t, "without data it waits", waits, 0)
-	equal(t, "without data next", next, nil)
+	is.Equal(t, "without data it waits", waits, 0)
+	is.Equal(t, "without data next", next, nil)
 }
 
 // Of two rows of one unit the one that was finished first counts; rows without a name are of no unit.
@@ -203,13 +204,13 @@ func TestMerge_JoinsRowsOnceInAnyOrder(t *testing.T) {
 		for _, r := range rowsIn(t, s.Dir, recordOf(Shard{})) {
 			got += fmt.Sprint(r.ID, r.Steps, " ")
 		}
-		equal(t, "joined, by date, then name; the earlier a", got, "a4 b2 c3 ")
+		is.Equal(t, "joined, by date, then name; the earlier a", got, "a4 b2 c3 ")
 	}
 	for name, dirs := range map[string][2]string{"an empty directory": {t.TempDir(), t.TempDir()},
 		"below a file": {filepath.Join(first, recordOf(Shard{}), "x"), first}} {
 		s := planned(t)
 		s.Dir = dirs[0]
-		equal(t, name+" is merged", s.Merge(dirs[1:]) == nil, false)
+		is.Equal(t, name+" is merged", s.Merge(dirs[1:]) == nil, false)
 	}
 }
 
@@ -239,7 +240,7 @@ func TestValidate_Refusals(t *testing.T) {
 			s.Parts = [2]string{}
 		}
 		change(s)
-		equal(t, name, s.Validate() != nil, name != "")
+		is.Equal(t, name, s.Validate() != nil, name != "")
 	}
 	// The width of a model that is not open yet has to fit the encodings: 64 per head.
 	s := small(t)
@@ -284,19 +285,19 @@ func TestParseShard_ComesFromTheSchedulerOrIsRefused(t *testing.T) {
 			return "", false
 		}
 		s, err := ParseShard("", lookup, c.completions)
-		if equal(t, c.environment+" is refused", err != nil, c.want == ""); err == nil {
-			equal(t, c.environment, s.text(), c.want)
+		if is.Equal(t, c.environment+" is refused", err != nil, c.want == ""); err == nil {
+			is.Equal(t, c.environment, s.text(), c.want)
 		}
 	}
 	for text, want := range map[string]Shard{"0/1": {0, 1}, "3/4": {3, 4}, "3": {}, "3/3": {}, "-1/3": {}, "0/0": {},
 		"1/": {}, "/2": {}, "1/2/3": {}, "a/b": {}, "0/99999999999999999999": {}} {
 		s, err := ParseShard(text, nil, 0)
-		equal(t, text, s, want)
-		equal(t, text+" is refused", err != nil, want == Shard{})
+		is.Equal(t, text, s, want)
+		is.Equal(t, text+" is refused", err != nil, want == Shard{})
 	}
 	for want, s := range map[string]Shard{"results.jsonl": {}, "results-2-of-5.jsonl": {2, 5},
 		"results-0-of-2.jsonl": {0, 2}} {
-		equal(t, "the record", recordOf(s), want)
+		is.Equal(t, "the record", recordOf(s), want)
 	}
 }
 
@@ -310,29 +311,29 @@ func TestSweep_IsEveryCombinationThatAnEncodingReads(t *testing.T) {
 		"learning_rate=0.03;augment.size=[24,24]", "learning_rate=0.03;augment.size=[32,48]",
 	}
 	for _, position := range []string{"learned", "none", "rope-mixed", "wepe", "wepe-bias"} {
-		equal(t, position, of(position, sweep), plain)
+		is.Equal(t, position, of(position, sweep), plain)
 	}
 	for position, setting := range map[string]string{
 		"hybrid": "wepe_gate", "wepe": "wepe_beta_pos", "wepe-bias": "wepe_area",
 	} {
 		got := of(position, strings.ReplaceAll(sweep, "wepe_gate", setting))
-		equal(t, position, []any{len(got), got[0], got[len(got)-1]}, []any{8, "learning_rate=0.01;" + setting +
+		is.Equal(t, position, []any{len(got), got[0], got[len(got)-1]}, []any{8, "learning_rate=0.01;" + setting +
 			"=0.1;augment.size=[24,24]", "learning_rate=0.03;" + setting + "=0.5;augment.size=[32,48]"})
 	}
-	equal(t, "without a sweep, the recipe as it is", of("learned", ""), []string{""})
+	is.Equal(t, "without a sweep, the recipe as it is", of("learned", ""), []string{""})
 	s := planned(t) // without image sizes, and with a checkpoint of unknown patch size
 	s.Tasks[1].Recipe.Model.PatchSize = 0
 	for sweep, ok := range map[string]bool{"learning_rate=0.1,0.2": true, "learning_rate=0.1,-1": false,
 		"wepe_gate=0.1,2": false, "learning_rate=0.1,fast": false, "learning_rate": false, "=1": false, "a=": false,
 		"a=1,1": false, "a=1;a=2": false, "a=1;b": false, "batch_size=3,5": true} {
 		s.Sweep = sweep
-		equal(t, sweep, s.Validate() == nil, ok)
+		is.Equal(t, sweep, s.Validate() == nil, ok)
 	}
 	for i := range s.Tasks { // of the final training runs, whose settings are not chosen yet
 		s.Tasks[i].Recipe.LearningRate = 0
 	}
 	for sweep, ok := range map[string]bool{"learning_rate=0.1,0.2": true, "batch_size=3,5": false} {
 		s.Sweep = sweep
-		equal(t, sweep+" before a recipe without a rate", s.Validate() == nil, ok)
+		is.Equal(t, sweep+" before a recipe without a rate", s.Validate() == nil, ok)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/internal/kernel"
 	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit/position"
@@ -181,7 +182,7 @@ func testFusedAttention(t *testing.T) {
 				bias = Const(g, [][][][]float32{{{{0}}}})
 			}
 			mixed, weights := c.attend(s, q, MulScalar(q, 2), MulScalar(q, 3), bias, of.keeps)
-			equal(t, name+": fused", weights == nil, of.want)
+			is.Equal(t, name+": fused", weights == nil, of.want)
 			in32 := ConvertDType(q, dtypes.Float32)
 			exact, _ := c.attend(s, in32, MulScalar(in32, 2), MulScalar(in32, 3), nil, true)
 			return []*Node{ConvertDType(mixed, dtypes.Float32), exact}
@@ -205,7 +206,7 @@ func TestDropoutActsInTrainingOnly(t *testing.T) {
 		c := small("none", poolClass)
 		field(&c, name).SetFloat(rate)
 		gomlxtest.NearAbs(t, name+" in evaluation", logits(c, false), quiet, 0)
-		equal(t, name+" changes nothing in training", slices.Equal(logits(c, true), quiet), false)
+		is.Equal(t, name+" changes nothing in training", slices.Equal(logits(c, true), quiet), false)
 	}
 }
 
@@ -298,7 +299,7 @@ func testBfloat16(t *testing.T) {
 			want := logitsOf(t, gomlxtest.Seeded(t, 4), c, noise(c, 2))
 			c.DType = "bfloat16"
 			got := logitsOf(t, gomlxtest.Seeded(t, 4), c, noise(c, 2))
-			equal(t, label+" "+pool+" in every bit", slices.Equal(got, want), false)
+			is.Equal(t, label+" "+pool+" in every bit", slices.Equal(got, want), false)
 			// 8 bits of mantissa round by 2^-9; a dozen roundings follow each other in two blocks.
 			gomlxtest.Near(t, label+" "+pool, got, want, 0.03)
 		}
@@ -325,10 +326,10 @@ func testEncodingsInFloat32(t *testing.T) {
 		half.DType = "bfloat16"
 		got := run(t, store, func(_ *model.Scope, in []*Node) []*Node {
 			trace := half.Trace(store.Scope("/vit"), in[0], false)
-			equal(t, name+": type of tokens", trace.Tokens.DType(), dtypes.BFloat16)
+			is.Equal(t, name+": type of tokens", trace.Tokens.DType(), dtypes.BFloat16)
 			of := c.Trace(store.Scope("/vit"), in[0], false)
 			if relative, ok := position.As[position.Biaser](trace.Encoder); ok {
-				equal(t, name+": type of the bias", relative.Bias(in[0].Graph(), 0).DType(), dtypes.Float32)
+				is.Equal(t, name+": type of the bias", relative.Bias(in[0].Graph(), 0).DType(), dtypes.Float32)
 			}
 			return []*Node{ConvertDType(trace.Tokens, dtypes.Float32), of.Tokens}
 		}, noise(c, 1))
@@ -344,7 +345,7 @@ func TestRecomputeChangesNoGraphOfEvaluation(t *testing.T) {
 	c := small("wepe", poolClass)
 	want := graphOf(t, gomlxtest.Seeded(t, 3), c)
 	c.Recompute = true
-	equal(t, "graph", graphOf(t, gomlxtest.Seeded(t, 3), c), want)
+	is.Equal(t, "graph", graphOf(t, gomlxtest.Seeded(t, 3), c), want)
 }
 
 // Memory stores the values of the forward pass that the gradient reads: with Recompute only the tokens that enter a

@@ -15,6 +15,7 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/vit/position"
 )
 
@@ -38,22 +39,6 @@ func drawn(t *testing.T, c Config) *model.Store {
 func valueOf(t *testing.T, store *model.Store, path string) []float64 {
 	t.Helper()
 	return gomlxtest.Values(t, store.GetVariable("/vit/"+path).MustValue())
-}
-
-// equal fails the test unless two values are deeply equal.
-func equal[T any](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
-}
-
-// refused requires an error with the given words.
-func refused(t testing.TB, what string, err error, words string) {
-	t.Helper()
-	if err == nil || !strings.Contains(err.Error(), words) {
-		t.Errorf("%s: want an error with %q, got %v", what, words, err)
-	}
 }
 
 func TestWeightsStartWithTheSpreadOfTheirScheme(t *testing.T) {
@@ -134,7 +119,7 @@ func TestResolve_NamesTheFieldThatIsWrong(t *testing.T) {
 			}
 			// A valid size may be wrong with the others: 28 channels in as many heads, whole patches.
 			refused := named && !strings.Contains(text, "divide into")
-			equal(t, fmt.Sprintf("%s = %v is refused: %v", name, value, err), refused, i >= len(of.valid))
+			is.Equal(t, fmt.Sprintf("%s = %v is refused: %v", name, value, err), refused, i >= len(of.valid))
 		}
 	}
 }
@@ -150,14 +135,14 @@ func TestResolve_RefusesSizesThatDoNotFit(t *testing.T) {
 		c.Heads = 1
 		for c.Width = 4; c.Width < 14; c.Width++ {
 			fits := c.Width%max(multiples[label], 1) == 0
-			equal(t, fmt.Sprintf("%s: one head of %d channels", label, c.Width), wrong(c) == nil, fits)
+			is.Equal(t, fmt.Sprintf("%s: one head of %d channels", label, c.Width), wrong(c) == nil, fits)
 		}
 	}
 	most := Config{ImageRows: 1, ImageCols: 1, PatchSize: 1, Channels: 1, Width: 10_000, Depth: 1, Heads: 1, MLPDim: 11,
 		Classes: 900_000, Pool: poolMean, Position: "none"} // 9.4e9 numbers, most in the head
 	many := small("none", poolMean)
 	many.ImageRows, many.ImageCols = 1024*many.PatchSize, 1024*many.PatchSize
-	equal(t, "tokens", many.Tokens(), 1<<20)
+	is.Equal(t, "tokens", many.Tokens(), 1<<20)
 	free := small("free-v", poolMean) // factors of 1000² patches, 40 channels and 300 blocks: 1.2e10 numbers
 	free.ImageRows, free.ImageCols, free.PatchSize, free.Width, free.Heads, free.MLPDim = 1000, 1000, 1, 40, 1, 1
 	free.Depth = 200
@@ -172,24 +157,24 @@ func TestResolve_RefusesSizesThatDoNotFit(t *testing.T) {
 	rows.PatchSize, cols.PatchSize, heads.Heads = 3, 5, 5 // rows divide by 5, columns do not
 	for _, c := range []Config{most, many, rows, cols, heads, free, both} {
 		built := exceptions.TryCatch[error](func() { c.Logits(model.NewStore().RootScope(), nil) })
-		equal(t, fmt.Sprintf("%+v is valid, or built", c), [2]bool{wrong(c) == nil, built == nil}, [2]bool{})
+		is.Equal(t, fmt.Sprintf("%+v is valid, or built", c), [2]bool{wrong(c) == nil, built == nil}, [2]bool{})
 	}
 }
 
 func TestVariant(t *testing.T) {
 	for _, name := range []string{"", "Ti", "Ti/", "Ti/0", "Ti/x", "XL/16", "/16"} {
 		_, err := Variant(name)
-		refused(t, name, err, "")
+		is.Refused(t, name, err, "")
 	}
 	tiny := gomlxtest.Must(Variant("Ti/1"))(t)
-	equal(t, "patches of one pixel", [2]int{tiny.PatchSize, tiny.Tokens()}, [2]int{1, 1 + 224*224})
+	is.Equal(t, "patches of one pixel", [2]int{tiny.PatchSize, tiny.Tokens()}, [2]int{1, 1 + 224*224})
 	for size, of := range map[string][4]int{ // width, depth, heads and hidden units: the papers' tables; N and M are ours
 		"N": {64, 4, 4, 256}, "M": {128, 6, 4, 512}, "Ti": {192, 12, 3, 768}, "S": {384, 12, 6, 1536},
 		"B": {768, 12, 12, 3072}, "L": {1024, 24, 16, 4096}, "H": {1280, 32, 16, 5120},
 	} {
 		c := gomlxtest.Must(Variant(size + "/14"))(t)
-		equal(t, size, [4]int{c.Width, c.Depth, c.Heads, c.MLPDim}, of)
-		equal(t, size+"/14", [4]int{c.Rows(), c.Cols(), c.Tokens(), c.Classes}, [4]int{16, 16, 257, 1000})
+		is.Equal(t, size, [4]int{c.Width, c.Depth, c.Heads, c.MLPDim}, of)
+		is.Equal(t, size+"/14", [4]int{c.Rows(), c.Cols(), c.Tokens(), c.Classes}, [4]int{16, 16, 257, 1000})
 	}
 }
 
@@ -200,7 +185,7 @@ func TestParameterCountsEqualThePublishedOnes(t *testing.T) {
 	} {
 		c := gomlxtest.Must(Variant(name))(t)
 		c.Position = "learned"
-		equal(t, name, c.Parameters(), want)
+		is.Equal(t, name, c.Parameters(), want)
 	}
 }
 
@@ -220,7 +205,7 @@ func TestFLOPsAreOfEveryMatrixProduct(t *testing.T) {
 	gomlxtest.NearAbs(t, "without a head", []float64{plain.FLOPs()}, []float64{ends - product(1, 28, 11) +
 		2*(attention+mlp)}, 0)
 	plain.PatchSize = 0
-	refused(t, "without patches", exceptions.TryCatch[error](func() { plain.FLOPs() }), "patch_size")
+	is.Refused(t, "without patches", exceptions.TryCatch[error](func() { plain.FLOPs() }), "patch_size")
 }
 
 func TestPaddingChangesNoLogitsOfAnyOption(t *testing.T) {

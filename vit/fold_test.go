@@ -12,6 +12,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit/position"
 )
@@ -83,12 +84,12 @@ func TestFold_keeps_the_logits_of_every_form(t *testing.T) {
 		gomlxtest.Stirred(t, store)
 		folded, config, err := c.Fold(gomlxtest.Backend(), store.Scope("/vit"))
 		gomlxtest.NoError(t, err)
-		equal(t, of.label, config, small(of.want, poolClass))
+		is.Equal(t, of.label, config, small(of.want, poolClass))
 		gomlxtest.Near(t, of.label, logitsOf(t, folded, config, noise(config, 2)), logitsOf(t, store, c, noise(c, 2)),
 			4e-6) // rounding through two blocks, with and without FMA
 		ordinary := trained(t, config)
-		equal(t, of.label+": variables", shapesBelow(folded, "/"), shapesBelow(ordinary, "/vit/"))
-		equal(t, of.label+": graph", graphOf(t, folded, config), graphOf(t, ordinary, config))
+		is.Equal(t, of.label+": variables", shapesBelow(folded, "/"), shapesBelow(ordinary, "/vit/"))
+		is.Equal(t, of.label+": graph", graphOf(t, folded, config), graphOf(t, ordinary, config))
 	}
 }
 
@@ -150,7 +151,7 @@ func TestFold_RefusesModelsWithoutATable(t *testing.T) {
 		"an invalid model":        {narrow, trained(t, learned), "/vit", "width"},
 	} {
 		_, _, err := of.config.Fold(gomlxtest.Backend(), of.store.Scope(of.scope))
-		refused(t, name, err, of.names)
+		is.Refused(t, name, err, of.names)
 	}
 }
 

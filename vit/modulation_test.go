@@ -13,6 +13,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/vit/position"
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
@@ -105,7 +106,7 @@ func TestModulationsScaleByHostFeatures(t *testing.T) {
 			want = append(want, factors)
 		}
 		got := scales()
-		equal(t, label+": parts of a block", len(got), len(want))
+		is.Equal(t, label+": parts of a block", len(got), len(want))
 		for i, part := range of.parts {
 			gomlxtest.NearAbs(t, label+" "+part, got[i], want[i], sphereTolerance)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/vit/position"
 )
 
@@ -137,7 +138,7 @@ func TestATrainedGridThatIsSetStays(t *testing.T) {
 	c := small("factorized", poolClass)
 	store := trained(t, c, map[string]any{"factorized_rows": 4, "factorized_cols": 6})
 	gomlxtest.Near(t, "logits", naflexLogits(t, store, c, 0.7, 0)[0], logitsOf(t, store, c, noise(c, 1)), 1e-5)
-	equal(t, "rows of the table", store.GetVariable("/vit/position/factorized/rows").Shape().Dim(0), 4)
+	is.Equal(t, "rows of the table", store.GetVariable("/vit/position/factorized/rows").Shape().Dim(0), 4)
 }
 
 // Strips of 6 patches of 2×2 pixels and 3 channels.
@@ -165,8 +166,8 @@ func TestNaFlexLogits_RefusesWhatDoesNotFit(t *testing.T) {
 			err := exceptions.TryCatch[error](func() {
 				test.config.NaFlexLogits(s, NaFlexImages{Strips: strips, Grids: test.grids, Grid: Const(g, []int64{0})})
 			})
-			equal(t, fmt.Sprintf("strips %v, grids %v: %v", test.strips, test.grids, err), err == nil, test.valid)
-			refused(t, "columns by rows", exceptions.TryCatch[error](func() { c.Logits(s, Transpose(in[0], 1, 2)) }), "")
+			is.Equal(t, fmt.Sprintf("strips %v, grids %v: %v", test.strips, test.grids, err), err == nil, test.valid)
+			is.Refused(t, "columns by rows", exceptions.TryCatch[error](func() { c.Logits(s, Transpose(in[0], 1, 2)) }), "")
 			return in
 		}, gomlxtest.Noise(1, c.ImageRows, c.ImageCols, 3))
 	}

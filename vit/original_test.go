@@ -15,6 +15,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/internal/kernel"
 	"github.com/wepe-go/wepe/vit/position"
 )
@@ -344,8 +345,8 @@ func testReleasedViT(t *testing.T, variant, label string) {
 	without := full
 	without.Position = "none"
 	want := f.FullSize[variant]
-	equal(t, "parameters", full.Parameters(), want.Total)
-	equal(t, "parameters of the positions", full.Parameters()-without.Parameters(), want.Position)
+	is.Equal(t, "parameters", full.Parameters(), want.Total)
+	is.Equal(t, "parameters of the positions", full.Parameters()-without.Parameters(), want.Position)
 }
 
 // attended is the attention of one block without the norm before it, as in the originals' module.

@@ -13,6 +13,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
@@ -98,7 +99,7 @@ func testShift(t *testing.T, denser int) {
 		gomlxtest.NearAbs(t, "steps along x", moved[0], x, 2e-6)
 		gomlxtest.NearAbs(t, "steps along y", moved[1], y, 2e-6)
 	}
-	equal(t, "different steps", len(seen), 2*draws)
+	is.Equal(t, "different steps", len(seen), 2*draws)
 	for axis := range least { // 31 uniform draws all lie above -0.7 of the bound with a probability of .7 %
 		if !(least[axis] >= -shift && least[axis] <= -0.7*shift && most[axis] >= 0.7*shift && most[axis] <= shift) {
 			t.Errorf("axis %d: moved by %g to %g patches, want most of ±%g", axis, least[axis], most[axis], shift)

@@ -14,6 +14,7 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
@@ -61,7 +62,7 @@ func TestSoftplus_EqualsTheClosedForm(t *testing.T) {
 		}
 	}
 	// mathematics.md (6.6): the raw value of the square lattice, to its printed digits.
-	near(t, "softplus⁻¹(ω1)", softplusInverse(weierstrass.OmegaSquare), 2.5466, 5e-5)
+	is.Near(t, "softplus⁻¹(ω1)", softplusInverse(weierstrass.OmegaSquare), 2.5466, 5e-5)
 }
 
 // The encoder of these tests: 3×5 patches behind 2 prefix tokens, width 7.
@@ -82,9 +83,9 @@ func TestPreEncode_AddsEncodeToAllTokens(t *testing.T) {
 			e, x := testEncoder(s), ConvertDType(ramp(g, 2, positions, width), dtype)
 			indices := []*Node{nil, Iota(g, shapes.Make(dtypes.Int32, positions), 0)}[min(i, 1)]
 			out, want := e.PreEncode(x, indices, -2), Add(x, ConvertDType(InsertAxes(e.Encode(g), 0), dtype))
-			equal(t, "type of tokens", out.DType(), dtype)
+			is.Equal(t, "type of tokens", out.DType(), dtype)
 			gathers := slices.ContainsFunc(g.Nodes(), func(n *Node) bool { return n.Type() == NodeTypeGather })
-			equal(t, "a gather for a whole sequence", gathers, false)
+			is.Equal(t, "a gather for a whole sequence", gathers, false)
 			return []*Node{ConvertDType(out, dtypes.Float32), ConvertDType(want, dtypes.Float32)}
 		}), float32(0))
 		gomlxtest.Near(t, dtype.String(), got[0], got[1], 0)

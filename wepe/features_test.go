@@ -15,6 +15,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
@@ -219,7 +220,7 @@ func TestFeatures_GradientsOfTheRawScalars(t *testing.T) {
 			}
 			want := (8*(at(1)-at(-1)) - (at(2) - at(-2))) / (12 * step) // central, of fourth order
 			want *= 1 - math.Exp(-raw.value)                            // dy/draw, mathematics.md (6.4)
-			near(t, fmt.Sprintf("%+v: gradient %d", host, i), got[i][0], want, 1e-4*(1+math.Abs(want)))
+			is.Near(t, fmt.Sprintf("%+v: gradient %d", host, i), got[i][0], want, 1e-4*(1+math.Abs(want)))
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 )
 
 // hybridWidth is even, for the surrogate; the other sizes are in encoder_test.go.
@@ -81,11 +82,11 @@ func TestHybrid_BlendsThePatches(t *testing.T) {
 				gradient := got[5+i]
 				areFinite(t, name+": the gradient of "+path, gradient)
 				if path == "/gate_raw" {
-					near(t, name+": gradient of the gate", gradient[0], byGate, 1e-6*scale)
+					is.Near(t, name+": gradient of the gate", gradient[0], byGate, 1e-6*scale)
 				}
 				for k := 0; path == "/embedding" && k < len(gradient); k++ {
 					share := map[bool]float64{true: 1, false: 1 - lambda}[k < head]
-					near(t, fmt.Sprint(name, ": gradient of number ", k), gradient[k], 0.01*float64(k)*share, 1e-6*float64(k))
+					is.Near(t, fmt.Sprint(name, ": gradient of number ", k), gradient[k], 0.01*float64(k)*share, 1e-6*float64(k))
 				}
 			}
 			if !slices.Contains(paths, "/gate_raw") || !slices.Contains(paths, "/embedding") {
@@ -168,7 +169,7 @@ func TestStart_FittedIsTheLeastSquaresFit(t *testing.T) {
 				product := hidden[at+i] * (rows[at+j] - table[at+j])
 				sum, scale = sum+product, scale+math.Abs(product)
 			}
-			near(t, fmt.Sprintf("channel %d: Σ hidden_%d·residual", j, i), sum, 0, fitRank*scale)
+			is.Near(t, fmt.Sprintf("channel %d: Σ hidden_%d·residual", j, i), sum, 0, fitRank*scale)
 		}
 	}
 }

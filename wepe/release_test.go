@@ -16,6 +16,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/wepe/internal/elliptic"
 )
 
@@ -130,9 +131,9 @@ func testRelease(t *testing.T) {
 	fixtures.JSON(t, releaseSet, "meta.json", &meta)
 	data := fixtures.Tensors(t, releaseSet, "tensors.safetensors")
 	sum := meta.sum()
-	near(t, "κ", elliptic.ReleasedSum.Kappa, sum.Kappa, 1e-9)
+	is.Near(t, "κ", elliptic.ReleasedSum.Kappa, sum.Kappa, 1e-9)
 	sum.Kappa = elliptic.ReleasedSum.Kappa
-	equal(t, "the sum", elliptic.ReleasedSum, sum)
+	is.Equal(t, "the sum", elliptic.ReleasedSum, sum)
 	for name, c := range meta.Cases {
 		t.Run(name, func(t *testing.T) {
 			store, config, wants := releaseStore(t, meta, name)
@@ -189,7 +190,7 @@ func testRelease(t *testing.T) {
 				total += math.Abs(row / c["pos_scale"] * upstream.Data[i])
 			}
 			gomlxtest.NearAbs(t, "d/d pos_scale", got("/wepe/beta_pos"), data[name+".grad.pos_scale"].Data, 16*0x1p-24*total)
-			equal(t, "variables, and three scalars", store.NumVariables(), wants.NumVariables()+3)
+			is.Equal(t, "variables, and three scalars", store.NumVariables(), wants.NumVariables()+3)
 			for v := range wants.IterVariables() {
 				gomlxtest.Near(t, "d/d "+v.Path(), got(v.Path()), gomlxtest.Values(t, v.MustValue()), 2e-5)
 			}
@@ -214,7 +215,7 @@ func nearNormwise(t *testing.T, name string, got, want []float64, tol float64) {
 // nearComplex compares complex values given as pairs: |got - want| <= tol·(|want| + floor), because ℘ has zeros.
 func nearComplex(t *testing.T, name string, got, want []float64, tol, floor float64) {
 	t.Helper()
-	equal(t, name+": values", len(got), len(want))
+	is.Equal(t, name+": values", len(got), len(want))
 	for i := 0; i < len(want); i += 2 {
 		g, w := complex(got[i], got[i+1]), complex(want[i], want[i+1])
 		if diff := cmplx.Abs(g - w); !(diff <= tol*(cmplx.Abs(w)+floor)) {
@@ -248,7 +249,7 @@ func testLatticeSum(t *testing.T) {
 			z2 := z[i]*z[i] + z[i+1]*z[i+1]
 			want = max(want, z2/(16*math.Pow(omega1, 4)*math.Pow(float64(sum.Cut)+0.5, 2)))
 		}
-		near(t, name+": difference of exact and summed ℘", gap, want, 0.1*want)
+		is.Near(t, name+": difference of exact and summed ℘", gap, want, 0.1*want)
 	}
 
 	// Poles, clips and arguments far outside the block.

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math"
 	"path"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
@@ -64,7 +64,7 @@ func TestConfig_EverySettingChangesIt(t *testing.T) {
 		ParamSurrogateGamma: 0.4, ParamGate: 0.5, ParamLearnGate: false, ParamStart: startFitted, ParamRows: 6,
 		ParamCols: 10, ParamShift: 0.5,
 	}
-	equal(t, "settings", slices.Sorted(maps.Keys(changed)), slices.Sorted(slices.Values(Params())))
+	is.Equal(t, "settings", slices.Sorted(maps.Keys(changed)), slices.Sorted(slices.Values(Params())))
 	state := func(params kv) string {
 		c := *New(nil, 3, 5, 8)
 		c.with(params)
@@ -84,23 +84,6 @@ func TestConfig_EverySettingChangesIt(t *testing.T) {
 func built(store *model.Store, settings ...kv) (e *encoder, err error) {
 	err = exceptions.TryCatch[error](func() { e = New(store.RootScope(), 3, 5, 2).with(settings...).encoder() })
 	return e, err
-}
-
-// errorOf is the error of a call alone.
-func errorOf[T any](_ T, err error) error { return err }
-
-// equal fails the test unless two values are deeply equal.
-func equal[T any](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
-}
-
-// near fails the test unless two numbers differ by at most a tolerance.
-func near(t testing.TB, what string, got, want, tolerance float64) {
-	t.Helper()
-	gomlxtest.NearAbs(t, what, []float64{got}, []float64{want}, tolerance)
 }
 
 // refused fails unless err refuses a hyperparameter.
@@ -124,7 +107,7 @@ func TestConfig_AcceptsTheEndsOfRanges(t *testing.T) {
 		{{ParamDropout: 0.999}, {ParamKappa: 1e-3}}, {{byEvaluation: evaluateSum, ParamKappa: 1e8}, {}},
 	} {
 		for _, settings := range ends {
-			equal(t, fmt.Sprint(settings), errorOf(built(model.NewStore(), settings)), nil)
+			is.Equal(t, fmt.Sprint(settings), is.ErrorOf(built(model.NewStore(), settings)), nil)
 		}
 	}
 }
@@ -156,7 +139,7 @@ func TestConfig_RefusesByName(t *testing.T) {
 		{ParamShift, kv{ParamShift: 0.5}, sum}, {ParamShift, kv{ParamShift: 1.0}, byTable},
 		{ParamMode, kv{ParamMode: release}, sphere}, {ParamMode, sphere, sum},
 	} {
-		refused(t, fmt.Sprint(c), errorOf(built(model.NewStore(), c.settings, c.with)), c.param)
+		refused(t, fmt.Sprint(c), is.ErrorOf(built(model.NewStore(), c.settings, c.with)), c.param)
 	}
 }
 
@@ -226,7 +209,7 @@ func TestConfig_Forms(t *testing.T) {
 	// The lattice of positive discriminant g2³ - 27g3² is rectangular, whatever wepe_omega3_re.
 	rectangular := New(nil, 3, 5, 7).with(kv{ParamG2: 1.0, ParamG3: 0.1, ParamOmega3Re: 0.5})
 	rectangular.setHalfPeriods()
-	equal(t, "Re ω3", rectangular.omega3Re, 0)
+	is.Equal(t, "Re ω3", rectangular.omega3Re, 0)
 	store := model.NewStore()
 	store.SetParams(kv{ParamAlphaV: 0.25})
 	for i, c := range []struct {
@@ -242,7 +225,7 @@ func TestConfig_Forms(t *testing.T) {
 	} {
 		got := c.config.resolve()
 		of := [4]float64{got.alphaScale, got.alphaU, got.alphaV, float64(got.harmonics)}
-		equal(t, fmt.Sprint("case ", i), of, c.want)
+		is.Equal(t, fmt.Sprint("case ", i), of, c.want)
 	}
 }
 
@@ -314,9 +297,9 @@ func TestScalars_AreTheSettings(t *testing.T) {
 			store.SetParams(c.params)
 			config := New(store.RootScope(), rows, cols, hybridWidth).FromScope()
 			got := gomlxtest.Must(c.build(config, v).Scalars())(t)
-			equal(t, "scalars", len(got), len(c.want))
+			is.Equal(t, "scalars", len(got), len(c.want))
 			for name, want := range c.want {
-				near(t, name, got[name], want, 1e-6*want)
+				is.Near(t, name, got[name], want, 1e-6*want)
 			}
 			var frozen []string
 			for v := range store.IterVariables() {
@@ -325,7 +308,7 @@ func TestScalars_AreTheSettings(t *testing.T) {
 				}
 			}
 			slices.Sort(frozen)
-			equal(t, "fixed", frozen, c.frozen)
+			is.Equal(t, "fixed", frozen, c.frozen)
 		})
 	}
 }

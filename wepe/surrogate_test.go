@@ -17,6 +17,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/wepe/internal/elliptic"
 )
 
@@ -42,7 +43,7 @@ func TestNamedSurrogate_HasTheNumbersOfTheReleasedScripts(t *testing.T) {
 	svhn.Learn = []string{"omega3", "beta", "scale", "modulation", "gamma"}
 	want[surrogateSVHN] = svhn
 	for name, want := range want {
-		equal(t, name, fmt.Sprintf("%.12v", namedSurrogate(name)), fmt.Sprintf("%.12v", want))
+		is.Equal(t, name, fmt.Sprintf("%.12v", namedSurrogate(name)), fmt.Sprintf("%.12v", want))
 	}
 }
 
@@ -60,7 +61,7 @@ func TestSurrogate_DropsHiddenUnitsInTraining(t *testing.T) {
 		evaluated := encode(store, false)
 		gomlxtest.Near(t, "evaluated again", encode(store, false), evaluated, 0)
 		changes := !slices.Equal(encode(store, true), evaluated)
-		equal(t, fmt.Sprintf("dropout %v in training changes", rates), changes, rates[0]+rates[1] > 0)
+		is.Equal(t, fmt.Sprintf("dropout %v in training changes", rates), changes, rates[0]+rates[1] > 0)
 	}
 }
 
@@ -399,7 +400,7 @@ func testReleasedMix(t *testing.T) {
 		gomlxtest.Near(t, name+" mix", got[0], want, 1e-5)
 		scalars := gomlxtest.Must(h.Scalars())(t)
 		lambda := 1 / (1 + math.Exp(-meta.Mix.Gate))
-		near(t, "lambda", scalars["lambda"], lambda, 1e-6*lambda)
+		is.Near(t, "lambda", scalars["lambda"], lambda, 1e-6*lambda)
 	}
 	if !found {
 		t.Error("no case of the fixture has the scalars that mix.wepe was made with")

@@ -20,6 +20,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/wepe/weierstrass"
 )
 
@@ -129,7 +130,7 @@ func testTableErrors(t *testing.T) {
 			for _, what := range []string{of + "_max", of + "_mean"} {
 				// A patch on a zero of ℘ or ℘′ has a relative error that is noise.
 				if want := number(what); of == "f" || number(of+"_max") < 0.1 {
-					near(t, name+": error "+what, got[what], want, 1e-3*want+1e-13)
+					is.Near(t, name+": error "+what, got[what], want, 1e-3*want+1e-13)
 				}
 			}
 		}
@@ -253,7 +254,7 @@ func TestTable_OfOtherParametersIsConfigError(t *testing.T) {
 		if c.value != nil {
 			gomlxtest.NoError(t, store.GetVariable(c.path).SetValue(c.value))
 		}
-		refused(t, "another "+what, errorOf(built(store, byTable, c.settings)), "")
+		refused(t, "another "+what, is.ErrorOf(built(store, byTable, c.settings)), "")
 	}
 }
 
@@ -276,7 +277,7 @@ func TestTable_ThatWouldErrIsConfigError(t *testing.T) {
 
 func TestEncoder_WarnsOfTableError(t *testing.T) {
 	store, flatter := model.NewStore(), kv{ParamOmega3: 1.085}
-	equal(t, "a table as it was built", gomlxtest.Must(built(store, byTable, flatter))(t).Warning(), "")
+	is.Equal(t, "a table as it was built", gomlxtest.Must(built(store, byTable, flatter))(t).Warning(), "")
 	louder := tensors.FromScalar(float32(softplusInverse(4 * defaultAlphaScale)))
 	gomlxtest.NoError(t, store.GetVariable("/wepe/alpha_scale_raw").SetValue(louder))
 	if gomlxtest.Must(built(store, byTable, flatter))(t).Warning() == "" {

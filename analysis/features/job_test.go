@@ -15,7 +15,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -29,6 +28,7 @@ import (
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/internal/numpy"
 )
 
@@ -74,25 +74,6 @@ func folder(t *testing.T) string {
 	return datatest.Tree(t, files)
 }
 
-// equal tests that a value is the one that is wanted.
-func equal[T any](t testing.TB, name string, got, want T) {
-	t.Helper()
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%s: %v, want %v", name, got, want)
-	}
-}
-
-// refused tests that there is an error.
-func refused(t testing.TB, name string, err error) {
-	t.Helper()
-	if err == nil {
-		t.Errorf("%s: no error", name)
-	}
-}
-
-// errorOf is the error of a call alone.
-func errorOf[T any](_ T, err error) error { return err }
-
 func listed(t *testing.T) *List {
 	t.Helper()
 	return gomlxtest.Must(Folder(folder(t)))(t)
@@ -126,17 +107,17 @@ func TestJob_FeaturesOfAFolderEqualEmbed(t *testing.T) {
 		job := Job{Model: m, List: l, Of: of, JSON: of == ofMean, Dir: t.TempDir(),
 			Progress: func(n, _ int) { done = append(done, n) }}
 		table := gomlxtest.Must(job.Run(t.Context()))(t)
-		equal(t, "nine images, four at a time", done, []int{0, 4, 8, 9})
-		equal(t, "rows and width", [2]int{len(table.Images), table.Width}, [2]int{7, width})
+		is.Equal(t, "nine images, four at a time", done, []int{0, 4, 8, 9})
+		is.Equal(t, "rows and width", [2]int{len(table.Images), table.Width}, [2]int{7, width})
 		for i, p := range table.Images {
 			f := gomlxtest.Must(m.Embed(filepath.Join(dir, p.File)))(t)[0]
 			want := map[string][]float32{"": f.Class, ofMean: f.Mean, ofBoth: slices.Concat(f.Class, f.Mean)}[of]
 			gomlxtest.NearAbs(t, p.File, table.Vector(i), fixtures.Float64s(want), 1e-5)
 		}
-		equal(t, "images", fmt.Sprint(table.Images), "[{top.png  } {cat/a.png cat } {cat/c.png cat } "+
+		is.Equal(t, "images", fmt.Sprint(table.Images), "[{top.png  } {cat/a.png cat } {cat/c.png cat } "+
 			"{cat/more/d.png cat } {dog/e.png dog } {dog/f.png dog } {dog/z.PNG dog }]")
 		s := gomlxtest.Must(readState(job.Dir))(t)
-		equal(t, "state", fmt.Sprint(s.Unread, s.Rows), "[cat/b.png dog/cut.png] 7")
+		is.Equal(t, "state", fmt.Sprint(s.Unread, s.Rows), "[cat/b.png dog/cut.png] 7")
 		job.Progress = func(int, int) { t.Error("a finished job is done again") }
 		job.Model = demo(t, 3) // nothing is left to compute with another batch size
 		gomlxtest.Must(job.Run(t.Context()))(t)
@@ -158,16 +139,16 @@ func TestJob_StoppedAnywhereEndsWithTheSameBytes(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		stop := errors.New("stopped")
 		begun.Progress = func(int, int) { cancel(stop) }
-		equal(t, "stopped", errors.Is(errorOf(begun.Run(ctx)), stop), true)
-		refused(t, "unfinished features", errorOf(Read(begun.Dir)))
+		is.Equal(t, "stopped", errors.Is(is.ErrorOf(begun.Run(ctx)), stop), true)
+		is.Refused(t, "unfinished features", is.ErrorOf(Read(begun.Dir)))
 		state := files(t, begun.Dir)[stateFile]
 		lines := strings.SplitAfter(want[rowsFile], "\n")
 		foreign := whole
 		foreign.Dir = datatest.Tree(t, map[string]string{stateFile: state,
 			rowsFile: strings.Replace(lines[0], "top.png", "x", 1)})
-		refused(t, "a row of an image that is not in the list", errorOf(foreign.Run(t.Context())))
+		is.Refused(t, "a row of an image that is not in the list", is.ErrorOf(foreign.Run(t.Context())))
 		foreign.Model = demo(t, 2)
-		refused(t, "an unfinished job with another batch size", errorOf(foreign.Run(t.Context())))
+		is.Refused(t, "an unfinished job with another batch size", is.ErrorOf(foreign.Run(t.Context())))
 		for _, c := range []struct{ rows, lineBytes, values, valueBytes, first, firstInLines int }{
 			{0, 0, 0, 0, 0, 0}, {0, 5, 0, 0, 0, 0}, {2, 9, 3, 0, 0, 0}, {3, 0, 3, 7, 3, 4}, {5, 20, 5, 3, 6, 4},
 			{4, 1, 6, 100, 3, 4}, {5, 0, 2, 11, 0, 4}, {8, 0, 7, 300, 9, 10}, {8, 0, 8, 0, 10, 10},
@@ -183,8 +164,8 @@ func TestJob_StoppedAnywhereEndsWithTheSameBytes(t *testing.T) {
 			gomlxtest.Must(again.Run(t.Context()))(t)
 			// The first of a batch: other backends may round differently in other batches.
 			where := fmt.Sprintf("stopped at %+v, in lines %t", c, inLines)
-			equal(t, where+": goes on after", done[0], map[bool]int{false: c.first, true: c.firstInLines}[inLines])
-			equal(t, where+": the same files", maps.Equal(files(t, again.Dir), want), true)
+			is.Equal(t, where+": goes on after", done[0], map[bool]int{false: c.first, true: c.firstInLines}[inLines])
+			is.Equal(t, where+": the same files", maps.Equal(files(t, again.Dir), want), true)
 		}
 	}
 }
@@ -199,7 +180,7 @@ func TestJob_AnotherOriginIsNotResumed(t *testing.T) {
 	gomlxtest.Must(job.Run(t.Context()))(t)
 	want := files(t, job.Dir)
 	unlock := gomlxtest.Must(checkpoints.Lock(job.Dir))(t)
-	refused(t, "two processes in one directory", errorOf(job.Run(t.Context())))
+	is.Refused(t, "two processes in one directory", is.ErrorOf(job.Run(t.Context())))
 	gomlxtest.NoError(t, unlock())
 	same := job
 	same.List = pictures() // elsewhere
@@ -215,9 +196,9 @@ func TestJob_AnotherOriginIsNotResumed(t *testing.T) {
 	} {
 		changed := job
 		change(&changed)
-		refused(t, name, errorOf(changed.Run(t.Context())))
+		is.Refused(t, name, is.ErrorOf(changed.Run(t.Context())))
 	}
-	equal(t, "the same files", maps.Equal(files(t, job.Dir), want), true)
+	is.Equal(t, "the same files", maps.Equal(files(t, job.Dir), want), true)
 	earlier := job // versions without contents
 	want[stateFile] = strings.Replace(want[stateFile], `"contents"`, `"unknown"`, 1)
 	earlier.Dir, earlier.List = datatest.Tree(t, want), pictures()
@@ -231,7 +212,7 @@ func TestJob_AnotherOriginIsNotResumed(t *testing.T) {
 		s.AddSet("train", train)
 		contents[s.contents()] = true
 	}
-	equal(t, "contents of other pixels in memory", len(contents), 2)
+	is.Equal(t, "contents of other pixels in memory", len(contents), 2)
 }
 
 func TestJob_KindDependsOnTheClassToken(t *testing.T) {
@@ -272,18 +253,18 @@ func TestJob_Refusals(t *testing.T) {
 		"a mean that is NaN":  {Model: broken, List: l, Of: ofMean},
 	} {
 		job.Dir = t.TempDir()
-		refused(t, name, errorOf(job.Run(t.Context())))
-		refused(t, name+": unfinished features", errorOf(Read(job.Dir)))
+		is.Refused(t, name, is.ErrorOf(job.Run(t.Context())))
+		is.Refused(t, name+": unfinished features", is.ErrorOf(Read(job.Dir)))
 	}
-	refused(t, "patches that are NaN", errorOf(PCA(broken, l, []int{0, 1, 3}, false)))
+	is.Refused(t, "patches that are NaN", is.ErrorOf(PCA(broken, l, []int{0, 1, 3}, false)))
 	job := Job{Model: m, List: l, Dir: t.TempDir()}
 	job.Progress = func(done, all int) {
 		if done == all {
 			_ = os.Remove(filepath.Join(job.Dir, rowsFile)) // noticed below
 		}
 	}
-	equal(t, "lines that vanish are an error", errors.Is(errorOf(job.Run(t.Context())), fs.ErrNotExist), true)
-	equal(t, "rows in the state", gomlxtest.Must(readState(job.Dir))(t).Rows, 0)
+	is.Equal(t, "lines that vanish are an error", errors.Is(is.ErrorOf(job.Run(t.Context())), fs.ErrNotExist), true)
+	is.Equal(t, "rows in the state", gomlxtest.Must(readState(job.Dir))(t).Rows, 0)
 }
 
 // Each message names the file, or the directory.
@@ -350,27 +331,28 @@ func TestFolder_HasTheSplitsOfItsImages(t *testing.T) {
 			"{val/y/3.png y validation} {test/x/4.png x test}]",
 	} {
 		l := tree(names)
-		equal(t, names, fmt.Sprint(l.Images), want)
+		is.Equal(t, names, fmt.Sprint(l.Images), want)
 		table := Table{Images: l.Images, Width: 1, Values: []float32{3, 5, 7, 2}}
 		s := gomlxtest.Must(table.split())(t)
-		equal(t, "test and the second of training", append(s.test, s.train[1]), []int{3, 1})
+		is.Equal(t, "test and the second of training", append(s.test, s.train[1]), []int{3, 1})
 	}
 	mixed := datatest.Tree(t, map[string][]byte{"train/cat/1.png": nil, "val/cat/1.png": nil, "unlabelled/1.png": nil})
-	err := errorOf(Folder(mixed))
-	equal(t, fmt.Sprint("splits beside another folder: ", err), errors.Is(err, data.ErrSplits), true)
-	refused(t, "an empty folder", errorOf(Folder(t.TempDir())))
+	err := is.ErrorOf(Folder(mixed))
+	is.Equal(t, fmt.Sprint("splits beside another folder: ", err), errors.Is(err, data.ErrSplits), true)
+	is.Refused(t, "an empty folder", is.ErrorOf(Folder(t.TempDir())))
 	train, test := shapes(t, 23, 11)
 	s := &List{Name: "shapes"}
 	s.AddSet(trainPart, train)
 	s.AddSet(testPart, test)
 	thin := s.Sample(5)
 	numbers := xslices.Map(thin.Images, func(p Image) string { return p.Part + p.File[len(p.File)-2:] })
-	equal(t, "sample", fmt.Sprint(numbers), "[train00 train04 train09 train13 train18 test00 test02 test04 test06 test08]")
+	is.Equal(t, "sample", fmt.Sprint(numbers),
+		"[train00 train04 train09 train13 train18 test00 test02 test04 test06 test08]")
 	img := gomlxtest.Must(thin.read[6]())(t)
-	equal(t, "the first pixel", img.Pixels[:3], slices.Repeat(test.Row(2)[:1], 3))
-	equal(t, "rows", img.Height, 16)
+	is.Equal(t, "the first pixel", img.Pixels[:3], slices.Repeat(test.Row(2)[:1], 3))
+	is.Equal(t, "rows", img.Height, 16)
 	for n, want := range map[int]int{11: 22, 23: 34, 1000: 34, 1: 2} {
-		equal(t, fmt.Sprintf("at most %d of each part", n), len(s.Sample(n).Images), want)
+		is.Equal(t, fmt.Sprintf("at most %d of each part", n), len(s.Sample(n).Images), want)
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/internal/numeric"
 )
 
@@ -118,7 +119,7 @@ func TestTable_ClassifierRefusals(t *testing.T) {
 			t.Errorf("%s: %+v", name, score)
 		}
 		_, _, err = probe(c.table, 0)
-		equal(t, name+": the probe is refused", err != nil, c.probe)
+		is.Equal(t, name+": the probe is refused", err != nil, c.probe)
 	}
 	s := split{classes: 4}
 	for class, n := range []int{1, 2, 8, 10} {
@@ -131,8 +132,8 @@ func TestTable_ClassifierRefusals(t *testing.T) {
 		for _, row := range held {
 			got[s.labels[row]]++
 		}
-		equal(t, fmt.Sprintf("held out of a share of %g", share), got, want)
-		equal(t, "all rows", slices.Sorted(slices.Values(slices.Concat(kept, held))), rows)
+		is.Equal(t, fmt.Sprintf("held out of a share of %g", share), got, want)
+		is.Equal(t, "all rows", slices.Sorted(slices.Values(slices.Concat(kept, held))), rows)
 	}
 }
 
@@ -158,7 +159,7 @@ func TestTable_ScoresAreCountedByTheirDefinitions(t *testing.T) {
 			}
 		}
 		gomlxtest.NearAbs(t, what, []float64{got.Top1, got.Top5}, []float64{top1, top5}, 1e-9)
-		equal(t, "top-5 is all or top-1", top5 == 1 || top1 == top5, false)
+		is.Equal(t, "top-5 is all or top-1", top5 == 1 || top1 == top5, false)
 	}
 	same("neighbours", gomlxtest.Must(made.KNN(k, temperature))(t), func(row int) []float64 {
 		cosine := func(other int) float64 {
@@ -182,7 +183,7 @@ func TestTable_ScoresAreCountedByTheirDefinitions(t *testing.T) {
 	gomlxtest.NoError(t, err)
 	other, _, err := probe(moved, 3)
 	gomlxtest.NoError(t, err)
-	equal(t, "moved and scaled", other, score)
+	is.Equal(t, "moved and scaled", other, score)
 	// The validation split is of the seed.
 	fitted, held := s.holdOut(s.train, 0.2, rand.New(rand.NewPCG(3, 0)))
 	fit := func(rows []int, l2 float64) func(row int) []float64 {
@@ -209,7 +210,7 @@ func TestTable_ScoresAreCountedByTheirDefinitions(t *testing.T) {
 	few := split{classes: 3, labels: []int{2, 2}} // of three classes top-5 is the last, and no number is wrong
 	scores := [][]float32{{1, 2, float32(math.NaN())}, {1, 2, 0}}
 	got := few.measure(nil, []int{0, 1}, scores)
-	equal(t, "of three classes", [2]float64{got.Top1, got.Top5}, [2]float64{0, 0.5})
+	is.Equal(t, "of three classes", [2]float64{got.Top1, got.Top5}, [2]float64{0, 0.5})
 }
 
 // Seven images at the angles 0, 1, 4, 9, … in radians: queries are images 0, 2 and 4.
@@ -231,10 +232,10 @@ func TestTable_NearestAreOrderedByCosine(t *testing.T) {
 		section := page.Sections[q]
 		for k, i := range want[:5] { // the query is first
 			drawn := (i + 6) % 7 // the last of folder's images is the first of the list
-			equal(t, fmt.Sprintf("query %d, image %d", q, k), section.Images[k].Title, made.Images[i].File)
-			equal(t, section.Images[k].Title, sizeOf(t, section.Images[k].PNG), [2]int{7 + 2*drawn, 23 - drawn})
+			is.Equal(t, fmt.Sprintf("query %d, image %d", q, k), section.Images[k].Title, made.Images[i].File)
+			is.Equal(t, section.Images[k].Title, sizeOf(t, section.Images[k].PNG), [2]int{7 + 2*drawn, 23 - drawn})
 		}
-		equal(t, "images", len(section.Images), 5)
+		is.Equal(t, "images", len(section.Images), 5)
 	}
 	copies := func(of int, files ...string) *Table { // the third copy is asked for as many others as the first
 		made := &Table{Width: 2}
@@ -259,12 +260,12 @@ func TestTable_NearestAreOrderedByCosine(t *testing.T) {
 			continue
 		}
 		for _, section := range page.Sections {
-			equal(t, fmt.Sprintf("%d beside %d of %v", c.queries, c.k, c.of.Images), len(section.Images), c.shown)
+			is.Equal(t, fmt.Sprintf("%d beside %d of %v", c.queries, c.k, c.of.Images), len(section.Images), c.shown)
 		}
 	}
 	for size, want := range map[[2]int][2]int{{200, 320}: {100, 160}, {500, 250}: {160, 80}, {2, 1000}: {1, 160}} {
 		content := gomlxtest.Must(thumbnail(data.FromImage(drawn(1, size[0], size[1]))))(t)
-		equal(t, fmt.Sprint(size), sizeOf(t, content), want)
+		is.Equal(t, fmt.Sprint(size), sizeOf(t, content), want)
 	}
 }
 
@@ -302,7 +303,7 @@ func TestPCA_ColoursAreTheFirstThreeAxesAndTheMarginIsBehind(t *testing.T) {
 	} {
 		shown, colours, err := colour(c.points, c.margin, true)
 		gomlxtest.NoError(t, err)
-		equal(t, name+": in front", fmt.Sprint(shown), c.want)
+		is.Equal(t, name+": in front", fmt.Sprint(shown), c.want)
 		// The first axis of the foreground is the column: its ends have the extreme reds, its centre the middle. The second
 		// is the image.
 		reds := []int{int(colours[0].R), int(colours[1].R), int(colours[2].R)}
@@ -311,18 +312,18 @@ func TestPCA_ColoursAreTheFirstThreeAxesAndTheMarginIsBehind(t *testing.T) {
 			t.Errorf("%s: red %v, green differs by %d", name, reds, green)
 		}
 	}
-	equal(t, "margin", append(marginOf(3, 5), marginOf(3, 5)...), margin)
+	is.Equal(t, "margin", append(marginOf(3, 5), marginOf(3, 5)...), margin)
 	if all, _, err := colour(points, margin, false); err != nil || len(all) != 30 {
 		t.Errorf("%d patches, %v", len(all), err)
 	}
 	constant := make([]float64, 30*width)
 	_, same, err := colour(constant, margin, false)
 	gomlxtest.NoError(t, err)
-	equal(t, "red of constant patches", same[4].R, 0)
+	is.Equal(t, "red of constant patches", same[4].R, 0)
 	_, _, err = colour(constant, margin, true)
-	refused(t, "the foreground of constant patches", err)
+	is.Refused(t, "the foreground of constant patches", err)
 	_, _, err = colour([]float64{1, 2}, []bool{true}, false)
-	refused(t, "axes of a single patch", err)
+	is.Refused(t, "axes of a single patch", err)
 }
 
 func TestPCA_OfAModelsImages(t *testing.T) {
@@ -344,13 +345,13 @@ func TestPCA_OfAModelsImages(t *testing.T) {
 				margin = append(margin, p < 6 || p >= 30 || p%6 == 0 || p%6 == 5)
 			}
 			b := c.Patches.Bounds()
-			equal(t, "patches, pixels", [3]int{b.Dx(), b.Dy(), c.Seen.Bounds().Dx()}, [3]int{6, 6, 24})
-			equal(t, "opaque", c.Patches.Opaque(), true)
+			is.Equal(t, "patches, pixels", [3]int{b.Dx(), b.Dy(), c.Seen.Bounds().Dx()}, [3]int{6, 6, 24})
+			is.Equal(t, "opaque", c.Patches.Opaque(), true)
 		}
 		shown, colours, err := colour(points, margin, foreground)
 		gomlxtest.NoError(t, err)
 		for k, p := range shown {
-			equal(t, fmt.Sprint("patch ", p), coloured[p/36].Patches.RGBAAt(p%6, p%36/6), colours[k])
+			is.Equal(t, fmt.Sprint("patch ", p), coloured[p/36].Patches.RGBAAt(p%6, p%36/6), colours[k])
 		}
 	}
 	unread := finetune.ReadErrors{}
@@ -358,5 +359,5 @@ func TestPCA_OfAModelsImages(t *testing.T) {
 		len(one) != 1 {
 		t.Errorf("of two images, the second damaged: %d images, %v", len(one), err)
 	}
-	refused(t, "all damaged", errorOf(PCA(m, l, []int{2}, false)))
+	is.Refused(t, "all damaged", is.ErrorOf(PCA(m, l, []int{2}, false)))
 }

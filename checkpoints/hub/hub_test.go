@@ -17,7 +17,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -27,26 +26,8 @@ import (
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/fetch"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 )
-
-// equal fails the test unless two values are deeply equal.
-func equal[T any](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
-}
-
-// errorOf is the error of a call alone.
-func errorOf[T any](_ T, err error) error { return err }
-
-// refused requires an error of one line with a text.
-func refused(t *testing.T, what string, err error, want string) {
-	t.Helper()
-	if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
-		t.Errorf("%s: error %v, want one line that says %q", what, err, want)
-	}
-}
 
 // tree lists the files and links below a directory in order, links with their targets.
 func tree(t *testing.T, dir string) (found []string) {
@@ -74,7 +55,7 @@ func TestDownload_SharedLayout(t *testing.T) {
 	s := gomlxtest.Must(Download(t.Context(), "hf://owner/vit", func(file string, done, total int64) {
 		last[file] = [2]int64{done, total}
 	}))(t)
-	equal(t, "snapshot", *s, Snapshot{Dir: filepath.Join(modelDir(), "snapshots", oldCommit), Commit: oldCommit})
+	is.Equal(t, "snapshot", *s, Snapshot{Dir: filepath.Join(modelDir(), "snapshots", oldCommit), Commit: oldCommit})
 	config, weights := hashOf(configFile, h.files[configFile]), hashOf(weightsFile, h.files[weightsFile])
 	want := []string{
 		".locks/models--owner--vit/" + config + ".lock",
@@ -88,14 +69,14 @@ func TestDownload_SharedLayout(t *testing.T) {
 		"models--owner--vit/snapshots/" + oldCommit + "/model.safetensors -> ../../blobs/" + weights,
 	}
 	slices.Sort(want)
-	equal(t, "the cache", tree(t, filepath.Join(os.Getenv("HF_HOME"), "hub")), want)
+	is.Equal(t, "the cache", tree(t, filepath.Join(os.Getenv("HF_HOME"), "hub")), want)
 	h.holds(t, s, configFile, weightsFile)
 	for _, name := range []string{configFile, weightsFile} {
 		size := int64(len(h.files[name]))
-		equal(t, "the last progress of "+name, last[name], [2]int64{size, size})
+		is.Equal(t, "the last progress of "+name, last[name], [2]int64{size, size})
 	}
-	equal(t, "refs/main, which other tools read untrimmed", branch(t, "main"), oldCommit)
-	equal(t, "tokens", h.tokens, map[string]string{"hub": "Bearer hf_1", "store": ""})
+	is.Equal(t, "refs/main, which other tools read untrimmed", branch(t, "main"), oldCommit)
+	is.Equal(t, "tokens", h.tokens, map[string]string{"hub": "Bearer hf_1", "store": ""})
 }
 
 func TestDownload_CachedFiles(t *testing.T) {
@@ -104,9 +85,9 @@ func TestDownload_CachedFiles(t *testing.T) {
 	get(t, "owner/vit")
 	for revision, want := range map[string][]string{"v1.0": {"GET /api/models/owner/vit/revision/v1.0"}, oldCommit: nil} {
 		h.seen()
-		equal(t, revision, get(t, "owner/vit@"+revision).Commit, oldCommit)
+		is.Equal(t, revision, get(t, "owner/vit@"+revision).Commit, oldCommit)
 		requests, ranges := h.seen()
-		equal(t, revision+": requests and ranges", [][]string{requests, ranges}, [][]string{want, nil})
+		is.Equal(t, revision+": requests and ranges", [][]string{requests, ranges}, [][]string{want, nil})
 	}
 }
 
@@ -116,7 +97,7 @@ func TestDownload_Resumes(t *testing.T) {
 	put(t, h.blob(weightsFile)+".incomplete", h.files[weightsFile][:100_003])
 	h.holds(t, get(t, "owner/vit"), weightsFile)
 	_, ranges := h.seen()
-	equal(t, "ranges", ranges, []string{"bytes=100003-"})
+	is.Equal(t, "ranges", ranges, []string{"bytes=100003-"})
 }
 
 func TestDownload_Shards(t *testing.T) {
@@ -128,13 +109,13 @@ func TestDownload_Shards(t *testing.T) {
 	for _, without := range []string{"0", "1"} {
 		t.Setenv("HF_HUB_OFFLINE", without)
 		s := gomlxtest.Must(Download(t.Context(), "owner/vit@refs/pr/7", nil))(t)
-		equal(t, "the commit of a pull request", s.Commit, newCommit)
-		equal(t, "its files", gomlxtest.Must(fs.Glob(os.DirFS(s.Dir), "*"))(t),
+		is.Equal(t, "the commit of a pull request", s.Commit, newCommit)
+		is.Equal(t, "its files", gomlxtest.Must(fs.Glob(os.DirFS(s.Dir), "*"))(t),
 			[]string{configFile, "m-1.safetensors", "m-2.safetensors", indexFile, preprocessorFile})
 	}
-	equal(t, "refs/refs/pr/7", branch(t, "refs/pr/7"), newCommit)
+	is.Equal(t, "refs/refs/pr/7", branch(t, "refs/pr/7"), newCommit)
 	gomlxtest.NoError(t, os.Remove(filepath.Join(modelDir(), "snapshots", newCommit, "m-1.safetensors")))
-	refused(t, "a missing shard, offline", errorOf(offline(t, "owner/vit@refs/pr/7")), "m-1.safetensors")
+	is.Refused(t, "a missing shard, offline", is.ErrorOf(offline(t, "owner/vit@refs/pr/7")), "m-1.safetensors")
 }
 
 // leaveAsPythonDoes writes a snapshot as huggingface_hub leaves it, with links or, where there are none, files.
@@ -168,7 +149,7 @@ func TestDownload_CacheOfOtherTools(t *testing.T) {
 			}
 			s := gomlxtest.Must(offline(t, "owner/vit"))(t)
 			requests, _ := h.seen()
-			equal(t, "offline", append(requests, s.Commit), []string{oldCommit})
+			is.Equal(t, "offline", append(requests, s.Commit), []string{oldCommit})
 			h.holds(t, s, weightsFile)
 			get(t, "owner/vit")
 			if requests, ranges := h.seen(); len(requests) != 1 || len(ranges) > 0 {
@@ -183,10 +164,10 @@ func TestDownload_CacheWithoutThePreprocessor(t *testing.T) {
 	h := newFakeHub(t)
 	delete(h.files, preprocessorFile)
 	leaveAsPythonDoes(t, h, true, configFile, weightsFile)
-	refused(t, "unknown", errorOf(offline(t, "owner/vit")), preprocessorFile)
+	is.Refused(t, "unknown", is.ErrorOf(offline(t, "owner/vit")), preprocessorFile)
 	put(t, filepath.Join(modelDir(), ".no_exist", oldCommit, preprocessorFile), nil)
-	gomlxtest.NoError(t, errorOf(offline(t, "owner/vit"))) // known to have none
-	h = newFakeHub(t)                                      // the file that is read before it is not there
+	gomlxtest.NoError(t, is.ErrorOf(offline(t, "owner/vit"))) // known to have none
+	h = newFakeHub(t)                                         // the file that is read before it is not there
 	h.files[processorFile] = []byte(`{"image_processor": {}}`)
 	leaveAsPythonDoes(t, h, false, configFile, preprocessorFile, weightsFile)
 	h.holds(t, get(t, "owner/vit@"+oldCommit), weightsFile)
@@ -197,7 +178,7 @@ func TestDownload_HalfPrecisionInTheCache(t *testing.T) {
 	h := newFakeHub(t)
 	h.files[halfFile] = []byte("half")
 	leaveAsPythonDoes(t, h, false, configFile, preprocessorFile, halfFile)
-	refused(t, "weights unknown", errorOf(offline(t, "owner/vit")), "does not say whether the model")
+	is.Refused(t, "weights unknown", is.ErrorOf(offline(t, "owner/vit")), "does not say whether the model")
 	h.holds(t, get(t, "owner/vit@"+oldCommit), weightsFile)
 	h = newFakeHub(t)
 	h.files[halfFile] = []byte("half")
@@ -213,9 +194,9 @@ func TestDownload_DamagedBlob(t *testing.T) {
 		damaged := bytes.Clone(h.files[weightsFile]) // of the right size, the only property that other tools check
 		damaged[77] ^= 1
 		put(t, h.blob(weightsFile), damaged)
-		refused(t, revision+" offline", errorOf(offline(t, "owner/vit@"+revision)), "sha256")
+		is.Refused(t, revision+" offline", is.ErrorOf(offline(t, "owner/vit@"+revision)), "sha256")
 		h.holds(t, get(t, "owner/vit@"+revision), weightsFile)
-		equal(t, "a commit has become a branch", exists(filepath.Join(modelDir(), "refs", oldCommit)), false)
+		is.Equal(t, "a commit has become a branch", exists(filepath.Join(modelDir(), "refs", oldCommit)), false)
 	}
 }
 
@@ -237,12 +218,12 @@ func TestDownload_WithoutAHub(t *testing.T) {
 			c.change(h)
 			s, err := Download(t.Context(), "owner/vit", nil)
 			if c.want == "" {
-				refused(t, "the cache", err, "")
+				is.Refused(t, "the cache", err, "")
 				return
 			}
 			gomlxtest.NoError(t, err)
-			equal(t, "commit", s.Commit, oldCommit)
-			refused(t, "the hub", s.Unreached, c.want)
+			is.Equal(t, "commit", s.Commit, oldCommit)
+			is.Refused(t, "the hub", s.Unreached, c.want)
 		})
 	}
 }
@@ -255,9 +236,9 @@ func TestDownload_IncompleteCommit(t *testing.T) {
 	old := h.files[weightsFile]
 	h.files[weightsFile] = []byte("new weights")
 	h.store.Config.Handler = http.NotFoundHandler()
-	refused(t, "without a store", errorOf(Download(t.Context(), "owner/vit", nil)), "")
+	is.Refused(t, "without a store", is.ErrorOf(Download(t.Context(), "owner/vit", nil)), "")
 	s := gomlxtest.Must(offline(t, "owner/vit"))(t)
-	equal(t, "commit", s.Commit, oldCommit)
+	is.Equal(t, "commit", s.Commit, oldCommit)
 	h.files[weightsFile] = old
 	h.holds(t, s, weightsFile)
 }
@@ -272,14 +253,14 @@ func TestDownload_RenamedModel(t *testing.T) {
 		w.WriteHeader(http.StatusTemporaryRedirect)
 		return true
 	}
-	equal(t, "commit", get(t, "former/name").Commit, oldCommit)
+	is.Equal(t, "commit", get(t, "former/name").Commit, oldCommit)
 	h.seen()
 	h.answer = func(w http.ResponseWriter, r *http.Request) bool { // a new name each time
 		fmt.Fprintf(w, `{"id": "name/%d", "sha": %q}`, len(h.requests), oldCommit)
 		return len(h.requests) < 9
 	}
-	refused(t, "a new name each time", errorOf(Download(t.Context(), "former/name", nil)), "")
-	equal(t, "requests", len(h.requests), 2)
+	is.Refused(t, "a new name each time", is.ErrorOf(Download(t.Context(), "former/name", nil)), "")
+	is.Equal(t, "requests", len(h.requests), 2)
 }
 
 func TestDownload_Refusals(t *testing.T) {
@@ -341,16 +322,16 @@ func TestDownload_Refusals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newFakeHub(t)
 			c.change(h)
-			refused(t, "a download", errorOf(Download(t.Context(), c.address, nil)), c.want)
+			is.Refused(t, "a download", is.ErrorOf(Download(t.Context(), c.address, nil)), c.want)
 			for _, file := range tree(t, os.Getenv("HF_HOME")) {
 				if strings.Contains(file, "/refs/") || strings.Contains(file, "evil") {
 					t.Errorf("%s is there after a failure", file)
 				}
 			}
 			h.seen()
-			refused(t, "offline after a failure", errorOf(offline(t, c.address)), "incomplete in the cache")
+			is.Refused(t, "offline after a failure", is.ErrorOf(offline(t, c.address)), "incomplete in the cache")
 			requests, _ := h.seen()
-			equal(t, "requests", requests, nil)
+			is.Equal(t, "requests", requests, nil)
 		})
 	}
 }
@@ -360,7 +341,7 @@ func TestDownload_SumIsBounded(t *testing.T) {
 	sum := int64(len(h.files[configFile]) + len(h.files[preprocessorFile]) + len(h.files[weightsFile]))
 	defer func(before int64) { maxBytes = before }(maxBytes)
 	maxBytes = sum - 1
-	refused(t, "one byte too many", errorOf(Download(t.Context(), "owner/vit", nil)), "")
+	is.Refused(t, "one byte too many", is.ErrorOf(Download(t.Context(), "owner/vit", nil)), "")
 	maxBytes = sum
 	get(t, "owner/vit")
 }
@@ -405,13 +386,13 @@ func TestParseModel(t *testing.T) {
 		"hf://a/b@" + oldCommit:                {"a/b", oldCommit},
 		"hf://_a/b@feature/some-thing_2+build": {"_a/b", "feature/some-thing_2+build"},
 	} {
-		equal(t, address, gomlxtest.Must(parseModel(address))(t), want)
+		is.Equal(t, address, gomlxtest.Must(parseModel(address))(t), want)
 	}
 	for _, address := range []string{"", "hf://", "@main", "a/b/c", "../b", "a/..", "/a", "a/", "a--b/c", "a/b--c",
 		"a-/b", "a/b.", "a b/c", "a/b@", "a/b@..", "a/b@../main", "a/b@x/../../y", "a/b@/etc", "a/b@x/", "a/b@x//y",
 		"a/b@x/.git", "a/b@x\x00", `a/b@x\y`, "a/b@-x", "a/b?x", "https://huggingface.co/a/b",
 		"a/b@" + strings.Repeat("x", 300)} {
-		refused(t, address, errorOf(parseModel(address)), "")
+		is.Refused(t, address, is.ErrorOf(parseModel(address)), "")
 	}
 }
 
@@ -483,7 +464,7 @@ func FuzzParseModel(f *testing.F) {
 			t.Errorf("%q: refs %s in %s, locks in %s", address, c.ref(m.revision), c.dir, c.locks)
 		}
 		id := strings.ReplaceAll(strings.TrimPrefix(filepath.Base(c.dir), "models--"), "--", "/")
-		equal(t, address, gomlxtest.Must(parseModel(id+"@"+m.revision))(t), m)
+		is.Equal(t, address, gomlxtest.Must(parseModel(id+"@"+m.revision))(t), m)
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 )
 
 // Settings published with models, without fields that do not affect pixels.
@@ -100,14 +101,6 @@ var (
 	clipStd      = [3]float64{0.26862954, 0.26130258, 0.27577711}
 )
 
-// equal fails the test unless two values are equal.
-func equal[T comparable](t *testing.T, what any, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%v: got %+v, want %+v", what, got, want)
-	}
-}
-
 // refused requires an error of one line with a text, or none for "".
 func refused(t *testing.T, what any, err error, want string) {
 	t.Helper()
@@ -119,7 +112,7 @@ func refused(t *testing.T, what any, err error, want string) {
 
 func TestParse_PublishedSettings(t *testing.T) {
 	for name, c := range published {
-		equal(t, name, gomlxtest.Must(Parse([]byte(c.config)))(t), c.want)
+		is.Equal(t, name, gomlxtest.Must(Parse([]byte(c.config)))(t), c.want)
 	}
 }
 
@@ -135,8 +128,8 @@ func TestHuggingFace_ComesBack(t *testing.T) {
 			want.Std = [3]float64{1, 1, 1}
 		}
 		raw := gomlxtest.Must(s.HuggingFace())(t)
-		equal(t, name, gomlxtest.Must(Parse(raw))(t), want)
-		equal(t, name+" is named", strings.Contains(string(raw), name), true)
+		is.Equal(t, name, gomlxtest.Must(Parse(raw))(t), want)
+		is.Equal(t, name+" is named", strings.Contains(string(raw), name), true)
 	}
 	_, err := Settings{Resize: ResizeContain, Size: [2]int{9, 9}}.HuggingFace()
 	refused(t, "a fit that Hugging Face lacks", err, "contain")
@@ -237,7 +230,7 @@ func TestSettings_ForAnotherSize(t *testing.T) {
 		{Settings{Resize: ResizeExact, Size: [2]int{8, 8}, Trim: [2]int{6, 6}},
 			Settings{Resize: ResizeExact, Size: [2]int{6, 10}}},
 	} {
-		equal(t, c.was, gomlxtest.Must(c.was.For(6, 10))(t), c.want)
+		is.Equal(t, c.was, gomlxtest.Must(c.was.For(6, 10))(t), c.want)
 	}
 	_, err := Settings{Resize: ResizeShortest, Size: [2]int{8, 8}}.For(6, 10) // of any size
 	refused(t, "no crop", err, "preprocess: ")
@@ -318,11 +311,11 @@ func TestResized_ByFit(t *testing.T) {
 		{Settings{Resize: ResizePatches, Size: [2]int{4, 12}, Patch: 2}, 6, 8}, // 3×4 patches of 12
 	} {
 		rows, cols := c.s.Resized(9, 14)
-		equal(t, c.s, [2]int{rows, cols}, [2]int{c.rows, c.cols})
+		is.Equal(t, c.s, [2]int{rows, cols}, [2]int{c.rows, c.cols})
 	}
 	rows, cols, err := Settings{Resize: ResizePatches, Size: [2]int{6, 10}, Patch: 2}.OutputSize()
 	gomlxtest.NoError(t, err)
-	equal(t, "15 patches of 2×2", [2]int{rows, cols}, [2]int{30, 2})
+	is.Equal(t, "15 patches of 2×2", [2]int{rows, cols}, [2]int{30, 2})
 }
 
 // The middles of windows in 8 and 9 pixels, by hand: half of 9 − 4 is 2½, of 8 − 5 it is 1½, of 8 − 11 it is −1½, of
@@ -334,7 +327,7 @@ func TestWindow_IsInTheMiddle(t *testing.T) {
 	} {
 		for round, want := range map[bool][2]int{true: c.rounded, false: c.lower} {
 			start, size := Settings{Crop: c.crop, RoundCrop: round}.Window(8, 9)
-			equal(t, fmt.Sprint(c.crop, round), [2][2]int{start, size}, [2][2]int{want, c.crop})
+			is.Equal(t, fmt.Sprint(c.crop, round), [2][2]int{start, size}, [2][2]int{want, c.crop})
 		}
 	}
 }
@@ -356,7 +349,7 @@ func FuzzParse(f *testing.F) {
 			return // a fit that only timm has
 		}
 		p.RoundCrop = false
-		equal(t, "read again", gomlxtest.Must(Parse(written))(t), p)
+		is.Equal(t, "read again", gomlxtest.Must(Parse(written))(t), p)
 	})
 }
 
@@ -371,13 +364,13 @@ func TestTimm_ComesBack(t *testing.T) {
 		for fit, fill := range map[Resize][3]uint8{ResizeExact: {}, ResizeShortest: {},
 			ResizeContain: {26, 51, 76}} { // the mean
 			s.Resize, s.Size, s.Crop, s.Fill = fit, [2]int{size, size}, [2]int{224, 224}, fill
-			equal(t, size, readBack(s, 224, 224), s)
+			is.Equal(t, size, readBack(s, 224, 224), s)
 		}
 	}
 	for crop, want := range map[[2]int]bool{{12, 16}: true, {12, 15}: false, {12, 17}: false, {16, 16}: false} {
 		s := Settings{Resize: ResizeCover, Size: [2]int{15, 20}, Crop: crop}
 		_, err := s.Timm(crop[0], crop[1]) // 4/5 of both sides
-		equal(t, crop, err == nil, want)
+		is.Equal(t, crop, err == nil, want)
 	}
 	// The largest resize: int(8192/0.5), and int(8192.5/0.5) would be one more.
 	for portion, want := range map[string]string{"0.5": "", "0.49998": "", "0.49996": "resize to at most 16384"} {
@@ -390,7 +383,7 @@ func TestTimm_ComesBack(t *testing.T) {
 	s.Resize, s.Size, s.Crop, s.Fill = ResizeExact, [2]int{6, 10}, [2]int{}, [3]uint8{}
 	got := readBack(s, 6, 10)
 	s.Crop = s.Size
-	equal(t, "without a crop", got, s)
+	is.Equal(t, "without a crop", got, s)
 }
 
 // searched is the bisection of SigLIP 2's image processor for the largest scale.
@@ -416,17 +409,17 @@ func TestGrid_IsTheLargestOfTheAspectRatio(t *testing.T) {
 		for height := 1; height <= 61; height++ {
 			for width := (height + 3) / 4; width <= min(61, 4*height); width++ {
 				got := gridOf(height, width, patches)
-				equal(t, [3]int{height, width, patches}, got, searched(height, width, patches))
+				is.Equal(t, [3]int{height, width, patches}, got, searched(height, width, patches))
 				if !slices.Contains(possible, got) {
 					t.Fatalf("%d×%d in %d patches: %v is not among %v", height, width, patches, got, possible)
 				}
 			}
 		}
 		for _, grid := range possible {
-			equal(t, patches, gridOf(grid[0], grid[1], patches), grid)
+			is.Equal(t, patches, gridOf(grid[0], grid[1], patches), grid)
 		}
 	}
 	for size, want := range map[[2]int][2]int{{7, 100}: {2, 8}, {100, 7}: {8, 2}, {1, 5000}: {2, 8}, {5000, 1}: {8, 2}} {
-		equal(t, size, gridOf(size[0], size[1], 16), want) // bounded
+		is.Equal(t, size, gridOf(size[0], size[1], 16), want) // bounded
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 )
 
 const demoModel = "../../examples/cifar100/demo/vit"
@@ -95,11 +96,11 @@ func TestAnalyze_EachModelWithItsOwnPreprocessingAndSize(t *testing.T) {
 	of := "--analyses entropy --data " + images(t, "wide", 3, 20, 44)
 	first, second := analyzed(t, crop+squash+of), analyzed(t, squash+crop+of)
 	for _, model := range []string{"crop", "squash"} {
-		if equal(t, model+", in another order", measured(second[model]), measured(first[model])); len(first[model]) < 6 {
+		if is.Equal(t, model+", in another order", measured(second[model]), measured(first[model])); len(first[model]) < 6 {
 			t.Errorf("%s: %v", model, first[model])
 		}
 	}
-	equal(t, "two ways of preprocessing are one", measured(first["crop"]) == measured(first["squash"]), false)
+	is.Equal(t, "two ways of preprocessing are one", measured(first["crop"]) == measured(first["squash"]), false)
 	larger := analyzed(t, squash+of+" --size 96x96")["squash"]
 	largest := func(rows []analysis.Row) (most float64) {
 		for _, row := range rows {
@@ -119,10 +120,10 @@ func TestAnalyze_ALimitTakesImagesOfAllClasses(t *testing.T) {
 	}
 	some := of(parts(t, map[string]int{"train": 5, "test": 5}, 24, 24))
 	all := of(parts(t, map[string]int{"train": 5, "test": 1}, 24, 24))
-	if equal(t, "3 of 15 images, and the first of each class", some, all); strings.Count(all, "\n") < 6 {
+	if is.Equal(t, "3 of 15 images, and the first of each class", some, all); strings.Count(all, "\n") < 6 {
 		t.Errorf("%q", all)
 	}
-	equal(t, "other images give the same", of(images(t, "own", 5, 24, 24)) == all, false)
+	is.Equal(t, "other images give the same", of(images(t, "own", 5, 24, 24)) == all, false)
 }
 
 // Images in memory, of CIFAR-100 with the model's 100 classes, and the same as PNG files.
@@ -150,8 +151,8 @@ func TestEval_OfADatasetInMemoryPreprocessesAsPredict(t *testing.T) {
 			}
 		}
 		e := asJSON[evaluated](t, "eval --split test "+model+" --data cifar100:"+dir)
-		near(t, name+": loss", float64(e.Metrics.Loss), loss, 1e-4)
+		is.Near(t, name+": loss", float64(e.Metrics.Loss), loss, 1e-4)
 		losses[name] = float64(e.Metrics.Loss)
 	}
-	equal(t, "two ways of preprocessing are one", math.Abs(losses["exact"]-losses["crop"]) < 0.1, false)
+	is.Equal(t, "two ways of preprocessing are one", math.Abs(losses["exact"]-losses["crop"]) < 0.1, false)
 }

@@ -16,6 +16,7 @@ import (
 	detection "github.com/wepe-go/wepe/detect"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/internal/setting"
 )
 
@@ -39,19 +40,19 @@ func TestValuesOf_ARecipe(t *testing.T) {
 			}
 		}
 		for name, value := range want.values {
-			equal(t, "recipe "+recipe+": "+name, values[name], value)
+			is.Equal(t, "recipe "+recipe+": "+name, values[name], value)
 		}
 		slices.Sort(decided)
-		equal(t, "recipe "+recipe+": the data decide", decided, want.decided)
+		is.Equal(t, "recipe "+recipe+": the data decide", decided, want.decided)
 	}
 	_, err := valuesOf("scrath", nil)
-	equal(t, fmt.Sprint(err, " is an error about an unknown name"), errors.As(err, new(*setting.UnknownError)), true)
+	is.Equal(t, fmt.Sprint(err, " is an error about an unknown name"), errors.As(err, new(*setting.UnknownError)), true)
 }
 
 func TestWrapped(t *testing.T) {
 	for width, want := range map[int][]string{4: {"αβ γ", "δεζηθ", "ι"}, 10: {"αβ γ δεζηθ", "ι"},
 		99: {"αβ γ δεζηθ ι"}} {
-		equal(t, strconv.Itoa(width), wrapped("αβ γ δεζηθ ι", width), want)
+		is.Equal(t, strconv.Itoa(width), wrapped("αβ γ δεζηθ ι", width), want)
 	}
 }
 
@@ -61,16 +62,16 @@ func TestSettings_AreKnownAndHaveAMeaning(t *testing.T) {
 	for _, e := range listSettings() {
 		listed[e.Name] = true
 		meaning, _, _ := strings.Cut(e.About, ";")
-		equal(t, fmt.Sprintf("%s has the meaning %q", e.Name, meaning), len(meaning) > 1, true)
+		is.Equal(t, fmt.Sprintf("%s has the meaning %q", e.Name, meaning), len(meaning) > 1, true)
 		name := strings.Replace(e.Name, "GROUP", "head", 1)
 		_, err := (finetune.Recipe{}).Set(name + "=1")
 		if strings.HasSuffix(e.About, "for wepe detect train") {
 			_, err = (detection.Recipe{}).Set(name + "=1")
 		}
-		equal(t, e.Name+" is unknown", err != nil && strings.Contains(err.Error(), "unknown"), false)
+		is.Equal(t, e.Name+" is unknown", err != nil && strings.Contains(err.Error(), "unknown"), false)
 	}
 	for _, name := range []string{"optimizer.learning_rates.GROUP", "wepe_alpha_scale", "detector.rpn.nms_iou"} {
-		equal(t, name+" is listed", listed[name], true)
+		is.Equal(t, name+" is listed", listed[name], true)
 	}
 }
 
@@ -86,7 +87,7 @@ func TestHelp_SharedFlagsAreInTheFirstSection(t *testing.T) {
 func TestCompletion(t *testing.T) {
 	for line, want := range map[string]string{"train --recipe ": "cifar100-15", "detect train --recipe ": "scenes",
 		"analyze --analyses ": "similarity", "train --position ": "wepe-v", "export a b --to ": "native"} {
-		says(t, line+"TAB", "\n"+succeeds(t, "__complete", strings.Split(line, " ")...), "\n"+want+"\n")
+		is.Said(t, line+"TAB", "\n"+succeeds(t, "__complete", strings.Split(line, " ")...), "\n"+want+"\n")
 	}
 }
 
@@ -95,7 +96,7 @@ func TestLicenses(t *testing.T) {
 	out := succeeds(t, "licenses")
 	info, _ := debug.ReadBuildInfo()
 	for _, m := range info.Deps {
-		says(t, "licenses", out, m.Path+" "+m.Version+"\n")
+		is.Said(t, "licenses", out, m.Path+" "+m.Version+"\n")
 	}
 }
 
@@ -175,7 +176,7 @@ func TestUsage_IsRefusedInOneLineThatNamesTheFlag(t *testing.T) {
 	for line, meant := range misspelt {
 		err := check(line, meant, 2)
 		if unknown := (*setting.UnknownError)(nil); meant != "" && errors.As(err, &unknown) {
-			equal(t, "wepe "+line, append(cli.Similar(unknown.Word, unknown.Names), "")[0], meant)
+			is.Equal(t, "wepe "+line, append(cli.Similar(unknown.Word, unknown.Names), "")[0], meant)
 		}
 	}
 	for want, lines := range usage {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/internal/programtest"
 )
 
@@ -35,7 +36,7 @@ func TestMpirun_TrainsTheWeightsOfOne(t *testing.T) {
 			if got, at := lastVariables(t, run); at != step || string(got) != string(want) {
 				t.Errorf("%d processes, %s: after step %d of %d the weights are not those of one", n, way, at, step)
 			}
-			equal(t, "processes that print the result", strings.Count(e.Stdout, "report "), 1)
+			is.Equal(t, "processes that print the result", strings.Count(e.Stdout, "report "), 1)
 		}
 	}
 }
@@ -47,6 +48,6 @@ func TestMpirun_AFailureEndsTheOthers(t *testing.T) {
 	defer func() { _ = unlock() }()
 	e := programtest.Finish(t, programtest.Mpirun(t, 2, programtest.Command(t, append(everything(data, run, 2), "--mpi",
 		"allreduce")...)))
-	equal(t, "exit code", e.Code, 75)
-	says(t, "the complaint", e.Stderr, "wepe train: process 0 of 2: ", "in use by another process")
+	is.Equal(t, "exit code", e.Code, 75)
+	is.Said(t, "the complaint", e.Stderr, "wepe train: process 0 of 2: ", "in use by another process")
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/internal/programtest"
 )
 
@@ -96,8 +97,8 @@ func TestKill_EndsWithTheBitsOfAnUninterruptedTraining(t *testing.T) {
 			t.Fatalf("after kills the run ends at step %d with other variables than the unbroken one", end)
 		}
 		rows := results(t, run)
-		equal(t, "results", len(rows), 1)
-		equal(t, "validation", rows[0].Validation, wholeRow.Validation)
+		is.Equal(t, "results", len(rows), 1)
+		is.Equal(t, "validation", rows[0].Validation, wholeRow.Validation)
 		if c := rows[0].Command; step > 0 && step < steps &&
 			!regexp.MustCompile(`^\S+ train .+; \S+ resume `).MatchString(c) {
 			t.Errorf("the result is by the command %s", c)
@@ -114,7 +115,7 @@ func TestSignal_SavesAndTheExitCodeNamesIt(t *testing.T) {
 	e := programtest.Interrupted(t, syscall.SIGTERM, args...)
 	e.Complaint(t, "wepe train", 128+15, "interrupted at step", "wepe resume "+run)
 	_, step := lastVariables(t, run)
-	equal(t, "something is saved", step > 0, true)
+	is.Equal(t, "something is saved", step > 0, true)
 	programtest.Interrupted(t, syscall.SIGTERM, "detect", "train", "--train-scenes", "7", "--test-scenes", "3", "--set",
 		"steps=4000;batch_size=1;warmup_steps=1;eval_every_steps=1", "--out", filepath.Join(t.TempDir(), "run")).Complaint(t,
 		"wepe detect train", 128+15, "the same command")
@@ -131,8 +132,8 @@ func TestFullDisk_IsAnError(t *testing.T) {
 		var complaint strings.Builder
 		command.Stdout, command.Stderr = full, &complaint
 		_ = command.Run() // its status contains the result
-		equal(t, words+": exit code", command.ProcessState.ExitCode(), 1)
-		says(t, words, complaint.String(), "no space left")
+		is.Equal(t, words+": exit code", command.ProcessState.ExitCode(), 1)
+		is.Said(t, words, complaint.String(), "no space left")
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/vit/position"
 	"github.com/wepe-go/wepe/vit/vittest"
 )
@@ -48,10 +49,11 @@ func TestRegister_AnEncodingOfAnotherModule(t *testing.T) {
 		}})
 	vittest.Laws(t, "uphill")
 	t.Chdir(t.TempDir())
-	says(t, "the list", succeeds(t, "list", "positions"), "a vector times the number of the position")
+	is.Said(t, "the list", succeeds(t, "list", "positions"), "a vector times the number of the position")
 	dir := images(t, "own", 8, 16, 24)
-	says(t, "the table", succeeds(t, "compare --recipe cifar100-small --positions learned,uphill --sizes 16x24 --out runs"+
-		" --data "+dir+small), "uphill")
+	is.Said(t, "the table", succeeds(t,
+		"compare --recipe cifar100-small --positions learned,uphill --sizes 16x24 --out runs"+
+			" --data "+dir+small), "uphill")
 	const run = "runs/uphill-16x24-seed0"
 	succeeds(t, "eval --size 24x32 --data", dir, run)
 	succeeds(t, "export "+run+" hf --to hf") // compares the logits

@@ -19,6 +19,7 @@ import (
 
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 )
 
 // Package serve compares its answers with predictions.
@@ -44,20 +45,20 @@ func TestServe_AnswersUntilASignal(t *testing.T) {
 		if response, err := http.Post("http://"+addr+"/v1/predict", "image/png", bytes.NewReader(raw)); err == nil {
 			response.Body.Close()
 			status = response.StatusCode
-			equal(t, "status", status, http.StatusOK)
+			is.Equal(t, "status", status, http.StatusOK)
 		}
 	}
 	gomlxtest.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGTERM))
-	equal(t, "after the signal", <-done, ended{})
+	is.Equal(t, "after the signal", <-done, ended{})
 }
 
 func TestServe_IsNotExposedWithoutAToken(t *testing.T) {
 	for addr, want := range map[string]bool{"127.0.0.1:0": true, "localhost:1": true, "[::1]:1": true, "0.0.0.0:1": false,
 		":1": false, "192.0.2.1:1": false, "example.com:1": false, "8080": false} {
 		s := serving{addr: addr}
-		equal(t, addr+" is allowed", s.exposed() == nil, want)
+		is.Equal(t, addr+" is allowed", s.exposed() == nil, want)
 		s.Token = "secret"
-		equal(t, addr+" with a token is allowed", s.exposed() == nil, strings.Contains(addr, ":"))
+		is.Equal(t, addr+" with a token is allowed", s.exposed() == nil, strings.Contains(addr, ":"))
 	}
 	short := gomlxtest.Must(os.CreateTemp(t.TempDir(), ""))(t)
 	gomlxtest.Must(short.WriteString("short\n"))(t)
@@ -72,11 +73,11 @@ func TestServe_ReadsItsTokenFromAFile(t *testing.T) {
 	t.Setenv("WEPE_TOKEN", "a token of the variable\n") // as of echo
 	file := filepath.Join(t.TempDir(), "token")
 	gomlxtest.NoError(t, os.WriteFile(file, []byte("a token of the file\r\nmore"), 0o600))
-	equal(t, "serve --help prints the token", strings.Contains(succeeds(t, "serve --help"), "a token of the"), false)
+	is.Equal(t, "serve --help prints the token", strings.Contains(succeeds(t, "serve --help"), "a token of the"), false)
 	for name, want := range map[string]string{"": "a token of the variable", file: "a token of the file"} {
 		s := serving{tokenFile: name}
 		gomlxtest.NoError(t, s.readToken())
-		equal(t, name, s.Token, want)
+		is.Equal(t, name, s.Token, want)
 	}
 }
 
@@ -91,7 +92,7 @@ func TestCollectRarely_KeepsWhatTheEnvironmentSays(t *testing.T) {
 		t.Setenv("GOGC", set[1])
 		collectRarely(1 << 30)
 		bytes, rate := debug.SetMemoryLimit(7<<40), debug.SetGCPercent(77)
-		equal(t, fmt.Sprintf("GOMEMLIMIT and GOGC %q stay", set), [2]bool{bytes == 7<<40, rate == 77},
+		is.Equal(t, fmt.Sprintf("GOMEMLIMIT and GOGC %q stay", set), [2]bool{bytes == 7<<40, rate == 77},
 			[2]bool{set[0] != "", set[1] != ""})
 	}
 }
@@ -110,5 +111,5 @@ func TestNeighbours_AreOfFeaturesOfTheServedModel(t *testing.T) {
 	other := gomlxtest.Must(finetune.OpenOptions{Size: [2]int{40, 40}}.Open(gomlxtest.Backend(), oldRun))(t)
 	defer other.Finalize()
 	_, err := neighbours(out, other)
-	equal(t, "features of another preprocessing are taken", err == nil, false)
+	is.Equal(t, "features of another preprocessing are taken", err == nil, false)
 }

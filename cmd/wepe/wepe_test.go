@@ -29,6 +29,7 @@ import (
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/study"
 )
@@ -109,29 +110,6 @@ func copied(t *testing.T, dir string) string {
 	return to
 }
 
-// equal fails the test unless two values are deeply equal.
-func equal[T any](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
-}
-
-// says requires the given words in a text.
-func says(t *testing.T, what, text string, words ...string) {
-	t.Helper()
-	for _, word := range words {
-		if !strings.Contains(text, word) {
-			t.Errorf("%s: want %q in\n%s", what, word, text)
-		}
-	}
-}
-
-func near(t *testing.T, what string, got, want, tolerance float64) {
-	t.Helper()
-	gomlxtest.NearAbs(t, what, []float64{got}, []float64{want}, tolerance)
-}
-
 const oldRun = "testdata/run-701e9e7"
 
 type evaluated struct {
@@ -144,31 +122,31 @@ type evaluated struct {
 // printed by that program, those of the resumed run are in its row. The tolerance is for other processors.
 func TestOldRun_HasTheSameNumbers(t *testing.T) {
 	e := asJSON[evaluated](t, "eval --data shapes", oldRun)
-	near(t, "loss", float64(e.Metrics.Loss), 0.8798, 1e-4)
-	near(t, "top-1", float64(e.Metrics.Top1), 0.4330, 1.1e-3)
+	is.Near(t, "loss", float64(e.Metrics.Loss), 0.8798, 1e-4)
+	is.Near(t, "top-1", float64(e.Metrics.Top1), 0.4330, 1.1e-3)
 	text := complains(t, func() { succeeds(t, "eval --data shapes --size 40x24", oldRun) })
-	equal(t, "a warning about its own pixels, which have no normalization", strings.Contains(text, "warning"), false)
-	equal(t, "split", e.Split, report.Test)
-	equal(t, "images", e.Metrics.Images, 1000)
+	is.Equal(t, "a warning about its own pixels, which have no normalization", strings.Contains(text, "warning"), false)
+	is.Equal(t, "split", e.Split, report.Test)
+	is.Equal(t, "images", e.Metrics.Images, 1000)
 	names, want := []string{"bottom left", "bottom right", "top left", "top right"}, []float64{0.490, 0.460, 0.028, 0.022}
 	for i, c := range predicted(t, oldRun).Labels {
-		equal(t, fmt.Sprint("answer ", i), c.Name, names[i])
-		near(t, c.Name, c.Probability, want[i], 6e-4)
+		is.Equal(t, fmt.Sprint("answer ", i), c.Name, names[i])
+		is.Near(t, c.Name, c.Probability, want[i], 6e-4)
 	}
 
 	dir := copied(t, oldRun)
 	succeeds(t, "resume --data shapes", dir)
 	resumed := row(t, dir)
-	near(t, "test loss", float64(resumed.Test.Loss), 0.535837792004401, 2e-5)
-	near(t, "validation loss", float64(resumed.Validation.Loss), 0.4989272219471967, 2e-5)
-	near(t, "test top-1", float64(resumed.Test.Top1), 0.775, 1.1e-3)
-	equal(t, "weights", resumed.Weights, report.Weights{Name: "best", Step: 216})
-	equal(t, "steps", resumed.Steps, 216)
+	is.Near(t, "test loss", float64(resumed.Test.Loss), 0.535837792004401, 2e-5)
+	is.Near(t, "validation loss", float64(resumed.Validation.Loss), 0.4989272219471967, 2e-5)
+	is.Near(t, "test top-1", float64(resumed.Test.Top1), 0.775, 1.1e-3)
+	is.Equal(t, "weights", resumed.Weights, report.Weights{Name: "best", Step: 216})
+	is.Equal(t, "steps", resumed.Steps, 216)
 	// Now the directory describes the data: the fraction, the label and the dataset stay.
 	succeeds(t, "resume --epochs 13", dir)
 	extended := row(t, dir)
-	equal(t, "steps", extended.Steps, 234)
-	equal(t, "fraction", extended.Fraction, 0.2)
+	is.Equal(t, "steps", extended.Steps, 234)
+	is.Equal(t, "fraction", extended.Fraction, 0.2)
 }
 
 // Google's files do not state the grid of their positions: a command says it once.
@@ -186,7 +164,7 @@ func TestResume_KeepsTheWeightsAndHowTheModelWasRead(t *testing.T) {
 			gomlxtest.NoError(t, os.RemoveAll(dir))
 		}
 		succeeds(t, "resume run"+c.flag)
-		equal(t, "weights of resume"+c.flag, row(t, "run").Weights.Name, c.want)
+		is.Equal(t, "weights of resume"+c.flag, row(t, "run").Weights.Name, c.want)
 	}
 }
 
@@ -200,8 +178,8 @@ func TestTrain_StartsFromTheWeightsThatAreAskedFor(t *testing.T) {
 		text := complains(t, func() {
 			succeeds(t, "train --epochs 1 --set batch_size=6 --out "+out+" --checkpoint "+weights+" --data", dir, old)
 		})
-		equal(t, "weights of --checkpoint "+weights, row(t, out).Weights.Name, weights)
-		says(t, "--checkpoint "+weights, text, old+": "+weights+", step 216\n")
+		is.Equal(t, "weights of --checkpoint "+weights, row(t, out).Weights.Name, weights)
+		is.Said(t, "--checkpoint "+weights, text, old+": "+weights+", step 216\n")
 	}
 }
 
@@ -218,7 +196,7 @@ func TestChosen_DoesNotAugmentPositionsAway(t *testing.T) {
 		d := gomlxtest.Must(dataset.Open(t.Context(), spec, dataset.Options{}))(t)
 		for _, model := range []string{"", demoModel} {
 			a := new(training).chosen(d, model).Augment
-			equal(t, spec+" from "+model+": flips and crops", [2]bool{a.HFlip > 0, a.CropScale != [2]float64{}},
+			is.Equal(t, spec+" from "+model+": flips and crops", [2]bool{a.HFlip > 0, a.CropScale != [2]float64{}},
 				[2]bool{augmented, augmented})
 		}
 	}
@@ -230,18 +208,18 @@ func TestEpochs_KeepTheShareOfTheWarmup(t *testing.T) {
 	o := training{recipe: "dosovitskiy-cifar100", epochs: 6}
 	steps, got := gomlxtest.Must(finetune.RecipeByName(o.recipe))(t), o.chosen(d, "")
 	want := 6 * float64(steps.WarmupSteps) / float64(steps.Steps)
-	equal(t, "epochs and steps", []int{got.Epochs, got.Steps, got.WarmupSteps}, []int{6, 0, 0})
+	is.Equal(t, "epochs and steps", []int{got.Epochs, got.Steps, got.WarmupSteps}, []int{6, 0, 0})
 	if want == 0 || got.WarmupEpochs != want {
 		t.Errorf("warm-up %g epochs, want %g", got.WarmupEpochs, want)
 	}
 	o = training{recipe: "photos", epochs: 13} // a twelfth
 	got = o.chosen(d, "")
-	equal(t, "epochs of photos", got.Epochs, 13)
-	near(t, "warm-up of photos", got.WarmupEpochs, 13./12, 1e-9)
+	is.Equal(t, "epochs of photos", got.Epochs, 13)
+	is.Near(t, "warm-up of photos", got.WarmupEpochs, 13./12, 1e-9)
 	o = training{recipe: "photos", set: []string{"steps=40"}} // in place of its epochs
 	got = o.chosen(d, "")
-	equal(t, "steps and epochs", []int{got.Steps, got.Epochs}, []int{40, 0})
-	equal(t, "warm-up", got.WarmupEpochs, 0)
+	is.Equal(t, "steps and epochs", []int{got.Steps, got.Epochs}, []int{40, 0})
+	is.Equal(t, "warm-up", got.WarmupEpochs, 0)
 }
 
 // images writes a folder per class of images of one colour each.
@@ -269,31 +247,31 @@ func TestOwnImages_AreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T
 	dir := images(t, "colours", 13, 20, 28)
 	t.Chdir(t.TempDir())
 	const run = "runs/photos-colours"
-	says(t, "train", succeeds(t, "train --size 16x24 --position wepe-sphere --data "+dir+small), "wepe predict "+run,
+	is.Said(t, "train", succeeds(t, "train --size 16x24 --position wepe-sphere --data "+dir+small), "wepe predict "+run,
 		run+"/report.html")
 	r := row(t, run)
 	// By Python's hashlib the SHA-256 of 0/blue/a.png … is below a fifth for 3, 4 and 3 of the 13 images of each class.
-	equal(t, "the row", []any{r.Validation.Images, r.ImageSize, r.Encoding}, []any{10, "16x24", "wepe-sphere"})
+	is.Equal(t, "the row", []any{r.Validation.Images, r.ImageSize, r.Encoding}, []any{10, "16x24", "wepe-sphere"})
 	eval := func(args string) evaluated { return asJSON[evaluated](t, "eval "+run+" --data "+args) }
 	e := eval(dir)
-	equal(t, "eval", e.Metrics, r.Validation)
-	equal(t, "eval", []any{e.Split, len(e.Classes)}, []any{report.Validation, 3})
+	is.Equal(t, "eval", e.Metrics, r.Validation)
+	is.Equal(t, "eval", []any{e.Split, len(e.Classes)}, []any{report.Validation, 3})
 	if flipped := eval(dir + " --tta flip").Metrics; flipped.Loss == e.Metrics.Loss || flipped.Images != 10 {
 		t.Errorf("of two views of each image %v, of one %v", flipped, e.Metrics)
 	}
 	all, train := eval(dir+" --split all").Metrics, eval(dir+" --split train").Metrics
-	equal(t, "images, and those for training", [2]int{all.Images, train.Images}, [2]int{39, 29})
+	is.Equal(t, "images, and those for training", [2]int{all.Images, train.Images}, [2]int{39, 29})
 	mean := (float64(train.Loss)*29 + float64(e.Metrics.Loss)*10) / 39
-	near(t, "the loss of all images", float64(all.Loss), mean, 1e-5)
+	is.Near(t, "the loss of all images", float64(all.Loss), mean, 1e-5)
 	three := eval(parts(t, map[string]int{"train": 3, "val": 2, "test": 1}, 20, 28) + " --split all")
-	equal(t, "images of three splits", three.Metrics.Images, 18)
+	is.Equal(t, "images of three splits", three.Metrics.Images, 18)
 	table := gomlxtest.Must(csv.NewReader(strings.NewReader(succeeds(t, "predict --csv --top 2", run, dir))).ReadAll())(t)
 	single := asJSON[struct{ Images []finetune.Prediction }](t, "predict", run, table[1][0]).Images[0]
-	equal(t, "rows of the table of a folder", len(table), 1+2*3*13)
-	equal(t, "its second answer, and its first class", []string{table[2][1], table[1][2]},
+	is.Equal(t, "rows of the table of a folder", len(table), 1+2*3*13)
+	is.Equal(t, "its second answer, and its first class", []string{table[2][1], table[1][2]},
 		[]string{"2", single.Labels[0].Name})
 	p := gomlxtest.Must(strconv.ParseFloat(table[1][3], 64))(t)
-	near(t, "probability in the table", p, single.Labels[0].Probability, 1e-5)
+	is.Near(t, "probability in the table", p, single.Labels[0].Probability, 1e-5)
 	for _, line := range []string{"export " + run + " hf --to hf", "verify " + run + " hf", "verify " + run} {
 		succeeds(t, line)
 	}
@@ -302,7 +280,7 @@ func TestOwnImages_AreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T
 	for from, want := range map[string]string{"hf": "learned", run: "wepe-sphere"} {
 		succeeds(t, "train --epochs 1 --set batch_size=6 --out "+want+" --data", dir, from)
 		r := row(t, want)
-		equal(t, "from "+from, [2]string{r.Encoding, r.ImageSize}, [2]string{want, "16x24"})
+		is.Equal(t, "from "+from, [2]string{r.Encoding, r.ImageSize}, [2]string{want, "16x24"})
 	}
 }
 
@@ -323,8 +301,8 @@ func TestPredict_ReportsEachUnreadImageAndGoesOn(t *testing.T) {
 		var code int
 		var err error
 		out, code, err = invoke(t, "predict --json", args...)
-		equal(t, "exit code", code, 1)
-		says(t, "error", fmt.Sprint(err), "300 of 301")
+		is.Equal(t, "exit code", code, 1)
+		is.Said(t, "error", fmt.Sprint(err), "300 of 301")
 	})
 	var got struct { // the fields of wepe serve
 		Images []struct {
@@ -343,10 +321,10 @@ func TestPredict_ReportsEachUnreadImageAndGoesOn(t *testing.T) {
 		t.Errorf("%v: %.300s", err, out)
 	}
 	for _, name := range []string{"bad.png", "missing0:", "missing298:"} {
-		equal(t, name+" is reported", strings.Count(text, name), 1)
+		is.Equal(t, name+" is reported", strings.Count(text, name), 1)
 	}
 	out, code, _ := invoke(t, "predict", old, "nowhere", "--csv")
-	equal(t, "output and exit code of no image", []any{out, code}, []any{"", 1})
+	is.Equal(t, "output and exit code of no image", []any{out, code}, []any{"", 1})
 	m := gomlxtest.Must(finetune.Open(gomlxtest.Backend(), old))(t)
 	defer m.Finalize()
 	for raw, want := range map[bool]string{true: hostile, false: `\x1b[2J.png`} {
@@ -355,8 +333,8 @@ func TestPredict_ReportsEachUnreadImageAndGoesOn(t *testing.T) {
 		c.SetOut(&table)
 		gomlxtest.NoError(t, predictions{top: 1, csv: true, raw: raw}.print(c, m, []string{hostile}))
 		rows := gomlxtest.Must(csv.NewReader(&table).ReadAll())(t)
-		equal(t, "rows", len(rows), 2)
-		equal(t, "name", rows[1][0], want)
+		is.Equal(t, "rows", len(rows), 2)
+		is.Equal(t, "name", rows[1][0], want)
 	}
 }
 
@@ -369,7 +347,7 @@ func TestPredict_WarnsOnceOf16BitGrey(t *testing.T) {
 	text := complains(t, func() {
 		succeeds(t, "predict", oldRun, filepath.Join(dir, "1.png"), filepath.Join(dir, "2.png"))
 	})
-	equal(t, "warnings of predict", strings.Count(text, data.ClippedGrey), 1)
+	is.Equal(t, "warnings of predict", strings.Count(text, data.ClippedGrey), 1)
 }
 
 // transformers' DINOv3ViTModel has no head: the export's features are compared.
@@ -377,8 +355,8 @@ func TestExport_OfAModelWithoutAHead(t *testing.T) {
 	for _, args := range [][]string{{fixtures.Dir(t, "dinov3_vit_tiny"), "hf", "--no-head"},
 		{demoModel, "timm", "--classes", "5"}} { // or a new head
 		out := succeeds(t, "export "+args[0]+" "+filepath.Join(t.TempDir(), args[1])+" --to", args[1:]...)
-		says(t, "the export of "+args[0], out, "random images differ by")
-		equal(t, args[0]+" is not compared", strings.Contains(out, "the largest is 0\n"), false)
+		is.Said(t, "the export of "+args[0], out, "random images differ by")
+		is.Equal(t, args[0]+" is not compared", strings.Contains(out, "the largest is 0\n"), false)
 	}
 }
 
@@ -443,12 +421,12 @@ func TestDirectory_HoldsOneRun(t *testing.T) {
 func TestList_HasALineForEachName(t *testing.T) {
 	for list, want := range map[string]string{"recipes": "cifar100-small", "positions": "wepe-sphere", "models": "Ti/P",
 		"data": "cifar100:PATH", "analyses": "attention", "studies": "ablation"} {
-		says(t, "list "+list, strings.ReplaceAll(succeeds(t, "list", list), "\n", " \n"), want+" ")
+		is.Said(t, "list "+list, strings.ReplaceAll(succeeds(t, "list", list), "\n", " \n"), want+" ")
 		for _, e := range asJSON[map[string][]entry](t, "list", list)[list] {
-			equal(t, fmt.Sprintf("list %s: %+v is complete", list, e), e.Name != "" && e.About != "", true)
+			is.Equal(t, fmt.Sprintf("list %s: %+v is complete", list, e), e.Name != "" && e.About != "", true)
 		}
 	}
-	says(t, "inspect", succeeds(t, "inspect", oldRun), "best, step 54")
+	is.Said(t, "inspect", succeeds(t, "inspect", oldRun), "best, step 54")
 	other := datatest.Tree(t, map[string]string{"config.json": `{"model_type":"vit"}`, // a model that no command opens
 		"model.safetensors": "\x02\x00\x00\x00\x00\x00\x00\x00{}"})
 	refuses(t, 1, "refused", "inspect", other)
@@ -465,10 +443,10 @@ func TestDoctor_ChecksTheNumbers(t *testing.T) {
 		found[k.Name] = k
 	}
 	for _, name := range []string{"go", "chosen", "product", "sums", "encoding"} {
-		equal(t, name, found[name].OK, true)
+		is.Equal(t, name, found[name].OK, true)
 	}
-	equal(t, "all", d.OK, true)
-	says(t, "product", found["product"].Detail, "GFLOP/s")
+	is.Equal(t, "all", d.OK, true)
+	is.Said(t, "product", found["product"].Detail, "GFLOP/s")
 }
 
 // brief are settings that train in a moment.
@@ -478,7 +456,7 @@ func TestTable_HasNoRowsOfOtherSettingsAndWritesNothing(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const dir, few = "c[1]", brief + " --set val_fraction=0.02" // a pattern, if it were one
 	out := succeeds(t, "compare --recipe shapes --out none --table --set steps=4"+few)
-	equal(t, "the table of no run names files", strings.Contains(out, "none"), false)
+	is.Equal(t, "the table of no run names files", strings.Contains(out, "none"), false)
 	compare := func(args string) (string, error) {
 		out, _, err := invoke(t, "compare --recipe shapes --out "+dir+few+args)
 		return out, err
@@ -486,9 +464,9 @@ func TestTable_HasNoRowsOfOtherSettingsAndWritesNothing(t *testing.T) {
 	tabled := func(args, notes string, words ...string) {
 		t.Helper()
 		out := gomlxtest.Must(compare(args))(t)
-		says(t, args, out, words...)
-		equal(t, args+": it notes rows", strings.Contains(out, "not counted"), notes != "")
-		says(t, args, out, notes)
+		is.Said(t, args, out, words...)
+		is.Equal(t, args+": it notes rows", strings.Contains(out, "not counted"), notes != "")
+		is.Said(t, args, out, notes)
 	}
 	const first = " --set learning_rate=0.003;steps=4"
 	tabled(first+" --positions=learned", "", finetune.PageFile, "chance is 25.0 %")
@@ -501,14 +479,14 @@ func TestTable_HasNoRowsOfOtherSettingsAndWritesNothing(t *testing.T) {
 	} {
 		tabled(c[0]+two+" --table", c[1], "2 of 2 training runs are not done yet")
 		_, err := compare(c[0] + two)
-		equal(t, field+": a training in the same directory", otherRun(err), field)
-		equal(t, field+": files of the study", contents(t, dir), before)
+		is.Equal(t, field+": a training in the same directory", otherRun(err), field)
+		is.Equal(t, field+": files of the study", contents(t, dir), before)
 	}
 	tabled(first+two+" --table", "", "1 of 2 training runs are not done")
 	_, err := compare(first + " --resample-images --fractions 0.5")
-	equal(t, "the images of each seed in the same directory", otherRun(err), "subsets")
+	is.Equal(t, "the images of each seed in the same directory", otherRun(err), "subsets")
 	_, _, err = invoke(t, "train --recipe shapes --out "+dir+few+first)
-	equal(t, "a training in the study's directory", otherRun(err), "kind")
+	is.Equal(t, "a training in the study's directory", otherRun(err), "kind")
 }
 
 // contents are the files below a directory.
@@ -533,13 +511,13 @@ func TestSubsets_AreOfTheSeed(t *testing.T) {
 	drawn := func(subsets bool, position string, seed int) string {
 		images := gomlxtest.Must(task(recipe, d, subsets).Images(t.Context(), study.Unit{Recipe: recipe, Fraction: 0.2,
 			Seed: seed, Variant: study.Variant{Position: position}}))(t)
-		equal(t, "images of 3,000", images.Train.Len(), 600)
+		is.Equal(t, "images of 3,000", images.Train.Len(), 600)
 		return data.Fingerprint(images.Train)
 	}
 	first := drawn(true, "learned", 3)
-	equal(t, "the images of another encoding", drawn(true, "wepe", 3), first)
-	equal(t, "with --resample-images another seed has the same images", drawn(true, "learned", 5) == first, false)
-	equal(t, "without --resample-images another seed", drawn(false, "learned", 3), drawn(false, "learned", 5))
+	is.Equal(t, "the images of another encoding", drawn(true, "wepe", 3), first)
+	is.Equal(t, "with --resample-images another seed has the same images", drawn(true, "learned", 5) == first, false)
+	is.Equal(t, "without --resample-images another seed", drawn(false, "learned", 3), drawn(false, "learned", 5))
 }
 
 // A PNG's header ends at byte 33; the pixels of these images follow.
@@ -550,7 +528,7 @@ func TestTrain_FindsADamagedTestImageBeforeTheFirstStep(t *testing.T) {
 		refuses(t, 1, filepath.Join("green", "b.png"), "train --stream --recipe cifar100-small --epochs 1 --set "+
 			"batch_size=4 --out "+out+" --data "+dir+flags)
 		_, err := os.Stat(filepath.Join(out, "rows.jsonl"))
-		equal(t, "the training had begun"+flags, err == nil, false)
+		is.Equal(t, "the training had begun"+flags, err == nil, false)
 	}
 }
 
@@ -560,27 +538,28 @@ func TestAspectKeep_OfARecipeThatCrops(t *testing.T) {
 		"compare --positions learned --aspects keep --sizes 12x16 --seeds 1"} {
 		out := succeeds(t, line+" --recipe cifar100-15 --set batch_size=4;epochs=1;warmup_epochs=0 --data",
 			images(t, "own", 8, 16, 24), "--out", filepath.Join(t.TempDir(), "run"))
-		equal(t, "wepe serve is named, which refuses the run", strings.Contains(out, "wepe serve"), false)
+		is.Equal(t, "wepe serve is named, which refuses the run", strings.Contains(out, "wepe serve"), false)
 	}
 }
 
 func TestDetect_TrainsMeasuresAndUsesADetector(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const scenes = " --test-scenes 3 --objects 2"
-	says(t, "train", succeeds(t, "detect train --train-scenes 7 --positions wepe-sphere --out d --set steps=3;"+
+	is.Said(t, "train", succeeds(t, "detect train --train-scenes 7 --positions wepe-sphere --out d --set steps=3;"+
 		"batch_size=1;warmup_steps=1;eval_every_steps=3"+scenes), "wepe-sphere", "wepe detect predict d/wepe-sphere-seed0")
 	run := filepath.Join("d", "wepe-sphere-seed0")
 	r := row(t, run)
 	for size, found := range asJSON[map[string]report.DetectionMetrics](t, "detect eval"+scenes, run) {
-		equal(t, "eval", []any{size, found.Boxes["AP"], len(found.Masks)}, []any{r.ImageSize, r.Boxes["AP"], len(r.Masks)})
+		is.Equal(t, "eval", []any{size, found.Boxes["AP"], len(found.Masks)}, []any{r.ImageSize, r.Boxes["AP"], len(r.Masks)})
 	}
 	succeeds(t, "detect train --train-scenes 1 --out boxes --set steps=1;batch_size=1;warmup_steps=0;"+
 		"detector.roi.no_masks=true"+scenes)
-	says(t, "a detector of boxes", succeeds(t, "detect eval boxes/wepe-seed0"+scenes), "mask AP –")
+	is.Said(t, "a detector of boxes", succeeds(t, "detect eval boxes/wepe-seed0"+scenes), "mask AP –")
 	refuses(t, 2, "grid2d", "detect train --positions learned,grid2d"+scenes)
 	succeeds(t, "train --out classifier"+small)
-	says(t, "on a pretrained backbone", succeeds(t, "detect train classifier --out tuned --train-scenes 1 --set steps=1;"+
-		"batch_size=1;warmup_steps=0;detector.backbone.image_rows=64;detector.backbone.image_cols=64"+scenes),
+	is.Said(t, "on a pretrained backbone", succeeds(t,
+		"detect train classifier --out tuned --train-scenes 1 --set steps=1;"+
+			"batch_size=1;warmup_steps=0;detector.backbone.image_rows=64;detector.backbone.image_cols=64"+scenes),
 		"recipe photographs", "tuned/wepe-v-seed0")
 	for _, line := range []string{"detect eval classifier", "eval " + run + " --data shapes", "resume " + run,
 		"export " + run + " x"} {
@@ -597,7 +576,7 @@ func TestDetect_TrainsMeasuresAndUsesADetector(t *testing.T) {
 	out, code, _ := invoke(t, "detect", "predict", run, "bad.png", file, "--score-threshold", "1", "--json")
 	var objects map[string][]object
 	gomlxtest.NoError(t, json.Unmarshal([]byte(out), &objects))
-	equal(t, "objects, exit code", []any{objects, code}, []any{map[string][]object{file: {}}, 1})
+	is.Equal(t, "objects, exit code", []any{objects, code}, []any{map[string][]object{file: {}}, 1})
 	// over another file
 	for _, args := range []string{"other/a.jpg", "--out " + filepath.Dir(file)} {
 		refuses(t, 2, file, "detect predict "+run+" "+file+" "+args)
@@ -628,13 +607,13 @@ func TestCompare_SelectsOnTheDirectorysValidationSplit(t *testing.T) {
 		succeeds(t, line)
 		const unit = "c/learned-16x16-seed0"
 		r := row(t, unit)
-		equal(t, name+": steps, validation and test images", [3]int{r.Steps, r.Validation.Images, r.Test.Images},
+		is.Equal(t, name+": steps, validation and test images", [3]int{r.Steps, r.Validation.Images, r.Test.Images},
 			[3]int{2 * c.steps, c.validation, c.test})
 		before := contents(t, "c")
 		for _, dir := range []string{unit, unit + "/", "c"} {
 			refuses(t, 1, "wepe compare", "resume", dir)
 		}
-		equal(t, name+": files after the refused resume", contents(t, "c"), before)
+		is.Equal(t, name+": files after the refused resume", contents(t, "c"), before)
 		succeeds(t, line)
 	}
 }
@@ -658,7 +637,7 @@ func TestEval_HasTheValidationImagesOfARunOfAFraction(t *testing.T) {
 	}
 	succeeds(t, "export 42/learned-fraction0.1-seed3 hf --to hf")
 	whole := asJSON[evaluated](t, "eval hf --data shapes --split validation")
-	equal(t, "images for a model that is no run", whole.Metrics.Images, 300)
+	is.Equal(t, "images for a model that is no run", whole.Metrics.Images, 300)
 }
 
 // The models see images of files at 32×32 as wepe eval would, not those of 16×16 enlarged; the record and the page of a
@@ -671,14 +650,14 @@ func TestCompare_ReadsTheFilesAtEachSize(t *testing.T) {
 	rows := gomlxtest.Must(report.ReadFiles("runs/learned-seed0/elsewhere.jsonl"))(t).Results
 	seen := 0
 	for _, r := range rows {
-		equal(t, "dataset", r.Dataset, filepath.Base(dir)+"-train")
+		is.Equal(t, "dataset", r.Dataset, filepath.Base(dir)+"-train")
 		if r.ImageSize == "32x32" {
 			seen++
 			e := asJSON[evaluated](t, "eval runs/learned-seed0 --size 32x32 --data", dir)
-			equal(t, "wepe eval at 32×32", e.Metrics, r.Test)
+			is.Equal(t, "wepe eval at 32×32", e.Metrics, r.Test)
 		}
 	}
-	equal(t, "rows at 32×32", seen, 1)
+	is.Equal(t, "rows at 32×32", seen, 1)
 }
 
 // cocoapi counts a detection of the object of annotation 0 as wrong, and so do the metrics here.
@@ -691,7 +670,7 @@ func TestDetect_WarnsOfAnnotationZero(t *testing.T) {
 		text := bytes.Replace(raw, []byte(`"id":1,"image_id"`), []byte(`"id":`+id+`,"image_id"`), 1)
 		gomlxtest.NoError(t, os.WriteFile(instances, text, 0o644))
 		got := complains(t, func() { (&objects{data: "coco:c", test: 1, shapes: 1}).load(detection.Recipe{}, false) })
-		equal(t, "a warning of annotation "+id, strings.Contains(got, "warning: an annotation has the id 0"), warns)
+		is.Equal(t, "a warning of annotation "+id, strings.Contains(got, "warning: an annotation has the id 0"), warns)
 	}
 }
 
@@ -728,15 +707,15 @@ func TestExport_PredictsAsTheModel(t *testing.T) {
 			to := filepath.Join(t.TempDir(), format)
 			printed := succeeds(t, "export --to "+format, dir, to)
 			if format == c.lost {
-				says(t, dir+" to "+format, printed, c.said)
+				is.Said(t, dir+" to "+format, printed, c.said)
 			}
 			if !strings.Contains(c.formats, format) { // it says what is lost
 				continue
 			}
 			got := predicted(t, to)
 			for i, class := range want.Labels {
-				near(t, format+": "+class.Name, got.Labels[i].Probability, class.Probability, 1e-5)
-				equal(t, format+": answer", got.Labels[i].Name, class.Name)
+				is.Near(t, format+": "+class.Name, got.Labels[i].Probability, class.Probability, 1e-5)
+				is.Equal(t, format+": answer", got.Labels[i].Name, class.Name)
 			}
 		}
 	}

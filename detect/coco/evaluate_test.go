@@ -12,6 +12,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 )
 
 // pycocotools treats a nonzero ID as a match.
@@ -40,7 +41,7 @@ func TestAnObjectInAnImageWithoutDetectionsCounts(t *testing.T) {
 	numbers = gomlxtest.Must(Evaluate(d, found, false, areas))(t)
 	gomlxtest.NearAbs(t, "other areas", []float64{numbers[0], numbers[3], numbers[4], numbers[5]},
 		[]float64{ap, -1, -1, ap}, 1e-12)
-	equal(t, "the caller's detections afterwards", found[0].Segmentation, Segmentation{})
+	is.Equal(t, "the caller's detections afterwards", found[0].Segmentation, Segmentation{})
 }
 
 // numpy 1.24.2: np.mean([i*i % 17 / 10 for i in range(n)]); summing from the left differs from 13 on.
@@ -51,9 +52,9 @@ func TestMeansAreThoseOfNumpyToTheLastBit(t *testing.T) {
 		for i := range n {
 			values = append(values, float64(i*i%17)/10, -1)
 		}
-		equal(t, fmt.Sprint("mean of ", n), mean(values), want)
+		is.Equal(t, fmt.Sprint("mean of ", n), mean(values), want)
 	}
-	equal(t, "mean of nothing", mean([]float64{-1, -1}), -1)
+	is.Equal(t, "mean of nothing", mean([]float64{-1, -1}), -1)
 }
 
 // Masks need area and iscrowd, but no bbox; an annotation of an unknown category does not count.
@@ -150,11 +151,11 @@ func testRunLengths(t *testing.T) {
 	holds := func(name string, r RLE, err error, packed string, area int, box *Box) {
 		t.Helper()
 		gomlxtest.NoError(t, err)
-		equal(t, name+": string", r.pack(), packed)
-		equal(t, name+": read again", gomlxtest.Must(unpack(packed, r.Height, r.Width))(t).Counts, r.Counts)
-		equal(t, name+": area", r.Area(), area)
+		is.Equal(t, name+": string", r.pack(), packed)
+		is.Equal(t, name+": read again", gomlxtest.Must(unpack(packed, r.Height, r.Width))(t).Counts, r.Counts)
+		is.Equal(t, name+": area", r.Area(), area)
 		if box != nil {
-			equal(t, name+": box", r.Box(), *box)
+			is.Equal(t, name+": box", r.Box(), *box)
 		}
 	}
 	named := map[string]RLE{}
@@ -166,8 +167,8 @@ func testRunLengths(t *testing.T) {
 		r := Encode(mask, c.H, c.W)
 		named[c.Name] = r
 		holds(c.Name, r, nil, c.String, c.Area, &c.Box)
-		equal(t, c.Name+": counts", r.Counts, c.Counts)
-		equal(t, c.Name+": decoded", r.Decode(), mask)
+		is.Equal(t, c.Name+": counts", r.Counts, c.Counts)
+		is.Equal(t, c.Name+": decoded", r.Decode(), mask)
 	}
 	for i, c := range cases.Merge {
 		if c.Intersect == 1 {
@@ -196,7 +197,7 @@ func testRunLengths(t *testing.T) {
 	}
 	for _, c := range cases.Polygons {
 		for i, xy := range c.Polygons {
-			equal(t, c.Name+": part", gomlxtest.Must(fromPolygon(xy, c.H, c.W))(t).pack(), c.Parts[i])
+			is.Equal(t, c.Name+": part", gomlxtest.Must(fromPolygon(xy, c.H, c.W))(t).pack(), c.Parts[i])
 		}
 		s := Segmentation{Polygons: c.Polygons}
 		r, err := s.Mask(c.H, c.W)
@@ -248,9 +249,9 @@ func testEvaluation(t *testing.T) {
 	}
 	fixtures.JSON(t, set, "expected.json", &file)
 	tensors := fixtures.Tensors(t, set, "tensors.safetensors")
-	equal(t, "numbers", StatNames[:], file.Order)
-	equal(t, "IoU thresholds", iouThresholds, tensors["iou_thresholds"].Data)
-	equal(t, "recall thresholds", recallThresholds, tensors["recall_thresholds"].Data)
+	is.Equal(t, "numbers", StatNames[:], file.Order)
+	is.Equal(t, "IoU thresholds", iouThresholds, tensors["iou_thresholds"].Data)
+	is.Equal(t, "recall thresholds", recallThresholds, tensors["recall_thresholds"].Data)
 	truth := gomlxtest.Must(Read(filepath.Join(dir, "instances.json")))(t)
 	read := func(name string) []Detection { return gomlxtest.Must(ReadResults(filepath.Join(dir, name)))(t) }
 	boxes, masks := read("detections_bbox.json"), read("detections_segm.json")
@@ -272,7 +273,7 @@ func testEvaluation(t *testing.T) {
 				t.Fatal("the set has no such run")
 			}
 			e := gomlxtest.Must(evaluate(truth, c.results, c.masks, m.Config.Ranges))(t)
-			equal(t, "detections", maxDetections, m.Config.Max)
+			is.Equal(t, "detections", maxDetections, m.Config.Max)
 			stats := e.stats()
 			gomlxtest.NearAbs(t, "metrics", stats[:], want.Stats, m.Tolerance.Stats)
 			sameArrays(t, e, tensors, name, m)

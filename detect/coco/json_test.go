@@ -17,6 +17,7 @@ import (
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 )
 
 // small is a file with one image of 7×5 pixels, and entries that are ignored: the case of keys matters.
@@ -39,35 +40,24 @@ func decoded(t testing.TB, text string) *Dataset {
 
 func TestConfigEntriesSurviveARoundTrip(t *testing.T) {
 	d := decoded(t, small)
-	equal(t, "images", d.Images, []Image{{9, "a.png", 5, 7}, {ID: 2}})
-	equal(t, "first category", d.SortedCategories()[0].Name, "square")
+	is.Equal(t, "images", d.Images, []Image{{9, "a.png", 5, 7}, {ID: 2}})
+	is.Equal(t, "first category", d.SortedCategories()[0].Name, "square")
 	a := d.Annotations[1]
-	equal(t, "annotation", fmt.Sprint(a.ID, a.ImageID, a.IsCrowd(), *a.Area, *a.Box), "4 9 true 5 [0 0 1 5]")
+	is.Equal(t, "annotation", fmt.Sprint(a.ID, a.ImageID, a.IsCrowd(), *a.Area, *a.Box), "4 9 true 5 [0 0 1 5]")
 	if a := d.Annotations[3]; a.Area != nil || a.Box != nil || a.Crowd != nil || d.Annotations[2].IsCrowd() {
 		t.Errorf("annotation %+v", a)
 	}
-	equal(t, "corners", Box{1, 2, 3, 7}.Corners(), [4]float64{1, 2, 4, 9})
+	is.Equal(t, "corners", Box{1, 2, 3, 7}.Corners(), [4]float64{1, 2, 4, 9})
 	for i, want := range []string{".......\n.###...\n.###...\n.###...\n.......",
 		"#......\n#......\n#......\n#......\n#......", ".#.....\n.#.....\n.......\n.......\n......."} {
 		mask := gomlxtest.Must(d.Mask(d.Images[0], &d.Annotations[i]))(t)
-		equal(t, fmt.Sprintf("annotation %d\n", i), drawn(mask.Decode(), 7), want)
+		is.Equal(t, fmt.Sprintf("annotation %d\n", i), drawn(mask.Decode(), 7), want)
 	}
 	var out bytes.Buffer
 	gomlxtest.NoError(t, d.Write(&out))
-	equal(t, "crowds in "+out.String(), strings.Count(out.String(), `"iscrowd":1`), 1)
-	equal(t, "written and read again", decoded(t, out.String()), d)
+	is.Equal(t, "crowds in "+out.String(), strings.Count(out.String(), `"iscrowd":1`), 1)
+	is.Equal(t, "written and read again", decoded(t, out.String()), d)
 }
-
-// equal tests that a value is the one that is wanted.
-func equal[T any](t testing.TB, name string, got, want T) {
-	t.Helper()
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%s: %v, want %v", name, got, want)
-	}
-}
-
-// errorOf is the error of a call alone.
-func errorOf[T any](_ T, err error) error { return err }
 
 // named tests that an error is one line that begins with the first text and contains all.
 func named(t testing.TB, name string, err error, texts ...string) {
@@ -94,13 +84,13 @@ func TestDataset_Union(t *testing.T) {
 	d := decoded(t, small)
 	objects := gomlxtest.Must(d.Objects())(t)
 	union := gomlxtest.Must(d.Union(d.Images[0], objects[9]))(t)
-	equal(t, "union", drawn(union.Decode(), 7), "##.....\n####...\n####...\n####...\n#......")
-	equal(t, "no objects", gomlxtest.Must(d.Union(Image{ID: 5, Height: 3, Width: 2}, nil))(t).Area(), 0)
-	named(t, "an image without a size", errorOf(d.Union(d.Images[1], nil)))
+	is.Equal(t, "union", drawn(union.Decode(), 7), "##.....\n####...\n####...\n####...\n#......")
+	is.Equal(t, "no objects", gomlxtest.Must(d.Union(Image{ID: 5, Height: 3, Width: 2}, nil))(t).Area(), 0)
+	named(t, "an image without a size", is.ErrorOf(d.Union(d.Images[1], nil)))
 	for _, s := range []Segmentation{{Polygons: [][]float64{{1, 2}}}, RLE{5, 3, []uint32{0, 1}}.Segmentation(),
 		RLE{3, 7, []uint32{0, 1}}.Segmentation()} {
 		with := []*Annotation{{ID: 7, Segmentation: s}, objects[9][0]}
-		named(t, fmt.Sprintf("%+v with a mask of 5×7 pixels", s), errorOf(d.Union(d.Images[0], with)))
+		named(t, fmt.Sprintf("%+v with a mask of 5×7 pixels", s), is.ErrorOf(d.Union(d.Images[0], with)))
 	}
 }
 
@@ -129,25 +119,25 @@ func TestBrokenFilesAreRefusedByNameAndPlace(t *testing.T) {
 		{with(`{"id":8,"image_id":1,"category_id":1,"iscrowd":"yes"}`), "id 8: iscrowd"},
 		{with(`{"id":8,"image_id":1,"category_id":1,"area":"7"}`), "area"},
 	} {
-		read := func() error { return errorOf(decodeDataset([]byte(c.text), "small.json")) }
-		named(t, c.text, errorOf(campaign.Malformed(t, read)), "coco: small.json: ", c.want)
+		read := func() error { return is.ErrorOf(decodeDataset([]byte(c.text), "small.json")) }
+		named(t, c.text, is.ErrorOf(campaign.Malformed(t, read)), "coco: small.json: ", c.want)
 	}
 	largest := decoded(t, `{"images":[{"id":9007199254740992.0},{"id":-9007199254740992.0}]}`).Images
-	equal(t, "the largest whole numbers of a float64", largest, []Image{{ID: 1 << 53}, {ID: -1 << 53}})
+	is.Equal(t, "the largest whole numbers of a float64", largest, []Image{{ID: 1 << 53}, {ID: -1 << 53}})
 	unboxed := decoded(t, with(`{"id":8,"image_id":1,"category_id":1,"bbox":[]}`))
-	equal(t, "an empty bbox", unboxed.Annotations[0].Box, nil)
+	is.Equal(t, "an empty bbox", unboxed.Annotations[0].Box, nil)
 }
 
 func TestRead_NamesFilesWithoutTheirDirectory(t *testing.T) {
 	path := filepath.Join(datatest.Tree(t, map[string]string{"bad.json": "7"}), "bad.json")
-	named(t, "instances", errorOf(Read(path)), "coco: bad.json: ")
-	named(t, "results", errorOf(ReadResults(path)), "coco: bad.json: ")
+	named(t, "instances", is.ErrorOf(Read(path)), "coco: bad.json: ")
+	named(t, "results", is.ErrorOf(ReadResults(path)), "coco: bad.json: ")
 }
 
 func TestWrite_EmptyListsAndNumbersThatJSONLacks(t *testing.T) {
 	var out bytes.Buffer
 	gomlxtest.NoError(t, errors.Join((&Dataset{}).Write(&out), WriteResults(&out, nil)))
-	equal(t, "written", out.String(), `{"images":[],"categories":[],"annotations":[]}`+"\n[]\n")
+	is.Equal(t, "written", out.String(), `{"images":[],"categories":[],"annotations":[]}`+"\n[]\n")
 	unnumbered := &Dataset{Annotations: []Annotation{{ID: 1}, {ID: 2, Area: new(math.NaN())}}}
 	named(t, "an area that is no number", unnumbered.Write(&out))
 	named(t, "an infinite score", WriteResults(&out, []Detection{{Score: math.Inf(1)}}))
@@ -158,10 +148,10 @@ func TestWrite_EmptyListsAndNumbersThatJSONLacks(t *testing.T) {
 func TestMask_LargestSizes(t *testing.T) {
 	for size, want := range map[[2]int]bool{{1, 1}: true, {1, math.MaxInt32}: true, {math.MaxInt32, 1}: true,
 		{46_340, 46_340}: true, {46_341, 46_341}: false, {2, 1 << 30}: false, {0, 7}: false, {7, 0}: false, {-3, -5}: false} {
-		equal(t, fmt.Sprint(size), checkSize(size[0], size[1]) == nil, want)
+		is.Equal(t, fmt.Sprint(size), checkSize(size[0], size[1]) == nil, want)
 	}
 	for x, want := range map[float64]bool{1 << 18: true, 1<<18 + 0.1: false, -1 << 18: true, -1<<18 - 0.1: false} {
-		equal(t, fmt.Sprint("coordinate ", x), errorOf(fromPolygon([]float64{1, 1, x, 2, 3, 4}, 5, 7)) == nil, want)
+		is.Equal(t, fmt.Sprint("coordinate ", x), is.ErrorOf(fromPolygon([]float64{1, 1, x, 2, 3, 4}, 5, 7)) == nil, want)
 	}
 }
 
@@ -200,7 +190,7 @@ func TestInvalidMasksAreRefusedWhenMasksAreEvaluated(t *testing.T) {
 	}
 	d := decoded(t, `{"images":[{"id":1}],"annotations":[
 		{"id":8,"image_id":1,"category_id":1,"segmentation":[[1,1,4,1,4,4]]}]}`)
-	unsized := errorOf(d.Mask(d.Images[0], &d.Annotations[0]))
+	unsized := is.ErrorOf(d.Mask(d.Images[0], &d.Annotations[0]))
 	named(t, "a polygon in an image without a size", unsized, "", "height 0")
 }
 
@@ -307,16 +297,16 @@ func TestTheFirstResultDeterminesTheCase(t *testing.T) {
 		for _, d := range r.detections {
 			boxes = append(boxes, *d.Box)
 		}
-		equal(t, c.name+": boxes", boxes, c.boxes)
-		equal(t, c.name+": areas", r.areas, c.areas)
+		is.Equal(t, c.name+": boxes", boxes, c.boxes)
+		is.Equal(t, c.name+": areas", r.areas, c.areas)
 		var out bytes.Buffer
 		gomlxtest.NoError(t, WriteResults(&out, r.detections))
 		again := gomlxtest.Must(decodeResults(out.Bytes(), "found.json"))(t)
-		equal(t, c.name+": written and read again", again, r.detections)
+		is.Equal(t, c.name+": written and read again", again, r.detections)
 	}
 	box, err := completed(t, []Detection{{ImageID: 9, Box: &Box{1, 1, 3, 3}}}).detections[0].Segmentation.Mask(5, 7)
 	gomlxtest.NoError(t, err)
-	equal(t, "mask of a box", drawn(box.Decode(), 7), ".......\n.###...\n.###...\n.###...\n.......")
+	is.Equal(t, "mask of a box", drawn(box.Decode(), 7), ".......\n.###...\n.###...\n.###...\n.......")
 }
 
 func completed(t *testing.T, detections []Detection) results {
@@ -388,7 +378,7 @@ func TestUnionAndIoUAreThoseOfThePixels(t *testing.T) {
 	}
 	for _, size := range [][2]int{{7, 5}, {3, 7}} {
 		got := maskIoU(RLE{3, 5, []uint32{0, 15}}, RLE{size[0], size[1], []uint32{0, 15}}, false)
-		equal(t, "IoU of masks of two sizes", got, -1)
+		is.Equal(t, "IoU of masks of two sizes", got, -1)
 	}
 	for range 2000 {
 		a, b := draw(), draw()
@@ -402,7 +392,7 @@ func TestUnionAndIoUAreThoseOfThePixels(t *testing.T) {
 			}
 		}
 		name := fmt.Sprint(a.Counts, " and ", b.Counts)
-		equal(t, name, gomlxtest.Must(unite(a, b))(t).Decode(), x)
-		equal(t, name, maskIoU(a, b, false), float64(both)/float64(max(1, either)))
+		is.Equal(t, name, gomlxtest.Must(unite(a, b))(t).Decode(), x)
+		is.Equal(t, name, maskIoU(a, b, false), float64(both)/float64(max(1, either)))
 	}
 }

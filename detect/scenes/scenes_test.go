@@ -10,7 +10,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -20,16 +19,9 @@ import (
 	"github.com/wepe-go/wepe/detect/coco"
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/internal/random"
 )
-
-// equal tests that a value is the one that is wanted.
-func equal[T any](t testing.TB, name string, got, want T) {
-	t.Helper()
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%s: %+v, want %+v", name, got, want)
-	}
-}
 
 func TestScenesAreWrittenAndRead(t *testing.T) {
 	for _, most := range []int{0, 1} {
@@ -37,12 +29,12 @@ func TestScenesAreWrittenAndRead(t *testing.T) {
 		instances := filepath.Join(dir, "annotations", "instances.json")
 		gomlxtest.NoError(t, Write(filepath.Join(dir, "images"), instances, g))
 		f := gomlxtest.Must(Open(filepath.Join(dir, "images"), instances, nil))(t)
-		equal(t, "scenes", f.Len, g.Len)
-		equal(t, "categories", f.Categories, g.Categories)
+		is.Equal(t, "scenes", f.Len, g.Len)
+		is.Equal(t, "categories", f.Categories, g.Categories)
 		for i := range g.Len {
 			s := gomlxtest.Must(f.At(i))(t)
 			want := gomlxtest.Must(g.At(i))(t)
-			equal(t, fmt.Sprint("scene ", i), s, want)
+			is.Equal(t, fmt.Sprint("scene ", i), s, want)
 			if most != 1 {
 				continue
 			}
@@ -77,7 +69,7 @@ func TestBrokenPolygonsAreLeftOutAndCrowdsAreNotTrainedOn(t *testing.T) {
 	f := gomlxtest.Must(Open(dir, instances, nil))(t)
 	training := f.Training()
 	objects := gomlxtest.Must(training.Annotated())(t)
-	equal(t, "scenes, and ones to train on, their images and annotations",
+	is.Equal(t, "scenes, and ones to train on, their images and annotations",
 		[4]int{f.Len, training.Len, len(objects.Images), len(objects.Annotations)}, [4]int{3, 1, 1, 4})
 	s := gomlxtest.Must(f.At(0))(t)
 	square := gomlxtest.Must(maskOf([]float64{1, 1, 4, 1, 4, 4, 1, 4}, 5, 7))(t)
@@ -86,11 +78,11 @@ func TestBrokenPolygonsAreLeftOutAndCrowdsAreNotTrainedOn(t *testing.T) {
 		{Class: 0, Box: coco.Box{1, 1, 2, 3}},
 		{Class: 0, Box: coco.Box{1, 0, 1, 2}, Mask: coco.RLE{Height: 5, Width: 7, Counts: []uint32{5, 2, 28}}, Crowd: true},
 	}
-	equal(t, "objects", s.Objects, want)
+	is.Equal(t, "objects", s.Objects, want)
 	bare := gomlxtest.Must(f.At(1))(t)
-	equal(t, "an image without objects", fmt.Sprint(bare.ImageID, bare.Rows, bare.Cols, len(bare.Objects)), "2 5 7 0")
+	is.Equal(t, "an image without objects", fmt.Sprint(bare.ImageID, bare.Rows, bare.Cols, len(bare.Objects)), "2 5 7 0")
 	trained := Jitter{Height: 5, Width: 7, Low: 1, High: 1}.Apply(s, 1, 2, 3)
-	equal(t, "objects but the crowd", len(trained.Objects), 2)
+	is.Equal(t, "objects but the crowd", len(trained.Objects), 2)
 }
 
 func TestUnreadableFoldersAreRefusedByName(t *testing.T) {
@@ -135,7 +127,7 @@ func TestAFolderWarnsOnceOfClippedGrey(t *testing.T) {
 			}
 		}
 	}
-	equal(t, "log", log.String(), data.ClippedGrey+" dataset=instances.json image=b.png\n")
+	is.Equal(t, "log", log.String(), data.ClippedGrey+" dataset=instances.json image=b.png\n")
 }
 
 func TestFolder_SplitsIntoTwoWithoutAnImageInBoth(t *testing.T) {
@@ -143,7 +135,7 @@ func TestFolder_SplitsIntoTwoWithoutAnImageInBoth(t *testing.T) {
 	instances := filepath.Join(dir, "instances.json")
 	gomlxtest.NoError(t, Write(dir, instances, gomlxtest.Must(Generated{Count: 11, Height: 32, Width: 37}.Set())(t)))
 	training, validation := gomlxtest.Must(Open(dir, instances, nil))(t).Split(0.3)
-	equal(t, "training and validation images", [2]int{training.Len, validation.Len}, [2]int{8, 3})
+	is.Equal(t, "training and validation images", [2]int{training.Len, validation.Len}, [2]int{8, 3})
 	in := map[int64]bool{}
 	for _, part := range []*Set{training, validation} {
 		objects := 0
@@ -152,10 +144,10 @@ func TestFolder_SplitsIntoTwoWithoutAnImageInBoth(t *testing.T) {
 			in[scene.ImageID] = true
 			objects += len(scene.Objects)
 		}
-		equal(t, "images and annotations", [2]int{len(part.folder.dataset.Images), len(part.folder.dataset.Annotations)},
+		is.Equal(t, "images and annotations", [2]int{len(part.folder.dataset.Images), len(part.folder.dataset.Annotations)},
 			[2]int{part.Len, objects})
 	}
-	equal(t, "images in the two parts", len(in), 11)
+	is.Equal(t, "images in the two parts", len(in), 11)
 }
 
 func at(t *testing.T, g Generated, index int) *Scene {
@@ -168,8 +160,8 @@ func TestGenerated_IsAFunctionOfSeedAndIndex(t *testing.T) {
 	more, seed := g, g
 	more.Count, seed.Seed = 9000, 6
 	scene := at(t, g, 7)
-	equal(t, "the same again", at(t, g, 7), scene)
-	equal(t, "the same among more", at(t, more, 7), scene)
+	is.Equal(t, "the same again", at(t, g, 7), scene)
+	is.Equal(t, "the same among more", at(t, more, 7), scene)
 	if slices.Equal(scene.Image.Pixels, at(t, seed, 7).Image.Pixels) ||
 		slices.Equal(scene.Image.Pixels, at(t, g, 8).Image.Pixels) {
 		t.Error("scenes of other seeds or indices are the same")
@@ -319,7 +311,7 @@ func TestAViewIsThatOfDetectron2(t *testing.T) {
 		{Jitter{Height: 30, Width: 20}, 10, 10, 3, 0.4, view{rows: 60, cols: 60, top: 12, left: 16}}, // range 30, 40
 		{Jitter{Height: 8, Width: 8}, 1, 100, 0.1, 0, view{rows: 1, cols: 1}},
 	} {
-		equal(t, fmt.Sprintf("%+v", c), c.jitter.view(c.height, c.width, false, c.scale, c.place), c.want)
+		is.Equal(t, fmt.Sprintf("%+v", c), c.jitter.view(c.height, c.width, false, c.scale, c.place), c.want)
 	}
 }
 
@@ -327,8 +319,8 @@ func TestJitter_IsAFunctionOfSeedEpochAndIndex(t *testing.T) {
 	s := at(t, Generated{Count: 3, Height: 40, Width: 53, Seed: 1}, 2)
 	j := Jitter{Height: 47, Width: 61, Low: 0.1, High: 2, Flip: 0.5}
 	before, first := *s, j.Apply(s, 5, 6, 7)
-	equal(t, "the same call", j.Apply(s, 5, 6, 7), first)
-	equal(t, "the scene afterwards", *s, before)
+	is.Equal(t, "the same call", j.Apply(s, 5, 6, 7), first)
+	is.Equal(t, "the scene afterwards", *s, before)
 	for _, other := range []*Scene{j.Apply(s, 4, 6, 7), j.Apply(s, 5, 5, 7), j.Apply(s, 5, 6, 6)} {
 		if slices.Equal(first.Image.Pixels, other.Image.Pixels) {
 			t.Error("another call gives the same")
@@ -352,7 +344,7 @@ func TestImagesMoveWithTheirObjects(t *testing.T) {
 	j := Jitter{Height: 43, Width: 61}
 	for _, flip := range []bool{false, true} {
 		got := j.apply(s, view{flip: flip, rows: 40, cols: 53})
-		equal(t, "sides and objects", [3]int{got.Rows, got.Cols, len(got.Objects)}, [3]int{40, 53, len(s.Objects)})
+		is.Equal(t, "sides and objects", [3]int{got.Rows, got.Cols, len(got.Objects)}, [3]int{40, 53, len(s.Objects)})
 		source := func(x int) int {
 			if flip {
 				return 52 - x
@@ -366,16 +358,16 @@ func TestImagesMoveWithTheirObjects(t *testing.T) {
 					want = [3]uint8(s.Image.Pixels[3*(y*53+source(x)):])
 				}
 				place := fmt.Sprintf("flip %v: at %d, %d ", flip, y, x)
-				equal(t, place+"the pixel", [3]uint8(got.Image.Pixels[3*(y*61+x):]), want)
+				is.Equal(t, place+"the pixel", [3]uint8(got.Image.Pixels[3*(y*61+x):]), want)
 				for k, o := range got.Objects {
 					shown := inside && s.Objects[k].Mask.Decode()[y*53+source(x)]
-					equal(t, place+"an object", o.Mask.Decode()[y*61+x], shown)
+					is.Equal(t, place+"an object", o.Mask.Decode()[y*61+x], shown)
 				}
 			}
 		}
 		for k, o := range got.Objects {
-			equal(t, fmt.Sprint("box of object ", k), o.Box, o.Mask.Box())
-			equal(t, fmt.Sprint("class of object ", k), o.Class, s.Objects[k].Class)
+			is.Equal(t, fmt.Sprint("box of object ", k), o.Box, o.Mask.Box())
+			is.Equal(t, fmt.Sprint("class of object ", k), o.Class, s.Objects[k].Class)
 		}
 	}
 	v := view{rows: 80, cols: 106, top: 21, left: 33}
@@ -383,7 +375,7 @@ func TestImagesMoveWithTheirObjects(t *testing.T) {
 	got := j.apply(s, v)
 	for y := range 43 {
 		at := 3 * ((y+21)*106 + 33)
-		equal(t, "row of the enlarged image", got.Image.Pixels[3*y*61:3*(y+1)*61], whole.Pixels[at:at+3*61])
+		is.Equal(t, "row of the enlarged image", got.Image.Pixels[3*y*61:3*(y+1)*61], whole.Pixels[at:at+3*61])
 	}
 }
 
@@ -409,7 +401,7 @@ func TestPolygonsMasksAndBoxesMoveAlike(t *testing.T) {
 		{view{rows: 240, cols: 360, top: 0, left: 260}, coco.Box{0, 40, 4, 40}}, // by 4: 48…264, 40…160; 80 rows
 	} {
 		got := j.apply(s, c.view)
-		equal(t, fmt.Sprintf("%+v: objects", c.view), len(got.Objects), 3)
+		is.Equal(t, fmt.Sprintf("%+v: objects", c.view), len(got.Objects), 3)
 		for k, o := range got.Objects {
 			gomlxtest.NearAbs(t, fmt.Sprintf("%+v: object %d", c.view, k), o.Box[:], c.want[:], 1e-9)
 			if k == 1 && o.Mask.Area() != int(c.want[2]*c.want[3]) {
@@ -418,7 +410,7 @@ func TestPolygonsMasksAndBoxesMoveAlike(t *testing.T) {
 		}
 	}
 	above := j.apply(s, view{rows: 240, cols: 360, top: 165, left: 0})
-	equal(t, "objects above what is seen", len(above.Objects), 0)
+	is.Equal(t, "objects above what is seen", len(above.Objects), 0)
 }
 
 func TestTheBoxOfTheVisiblePartOfPolygons(t *testing.T) {
@@ -452,7 +444,7 @@ func TestTheBoxOfTheVisiblePartOfPolygons(t *testing.T) {
 			11, 12, 13, -4, 13}}, 9, 9, coco.Box{0, 4, 1, 1}},
 		{"around a corner", [][]float64{{6, -2, 12, -2, 12, 6, 10, 6, 10, 1, 6, 1}}, 9, 9, coco.Box{6, 0, 3, 1}},
 	} {
-		equal(t, c.name, seenBox(c.parts, c.rows, c.cols), c.want)
+		is.Equal(t, c.name, seenBox(c.parts, c.rows, c.cols), c.want)
 	}
 }
 

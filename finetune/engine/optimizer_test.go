@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,17 +24,10 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/vit/position"
 )
-
-// equal fails the test unless two values are deeply equal.
-func equal[T any](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
-}
 
 // host is a variable, with the optimizer as documented.
 type host struct {
@@ -256,13 +248,13 @@ func TestOptimizer_InGoMLXsTrainerIsTorchs(t *testing.T) {
 		gomlxtest.Near(t, name+": biases", values("biases"), torchBiases, 3e-6)
 		gomlxtest.NoError(t, SwapAverages(store))
 		gomlxtest.Near(t, name+": average", values("biases")[1:], []float64{average}, 1e-6)
-		equal(t, name+": steps", optimizer.GetGlobalStep(store), 10)
+		is.Equal(t, name+": steps", optimizer.GetGlobalStep(store), 10)
 		for v := range store.IterVariables() {
 			path, average := strings.CutPrefix(v.Path(), AverageRoot)
-			equal(t, name+": an average of "+path, average && !strings.HasPrefix(path, "/layer/"), false)
+			is.Equal(t, name+": an average of "+path, average && !strings.HasPrefix(path, "/layer/"), false)
 		}
 		gomlxtest.NoError(t, opt.Clear(store.RootScope()))
-		equal(t, name+": moments", store.GetVariable(firstRoot+"/layer/biases"), nil)
+		is.Equal(t, name+": moments", store.GetVariable(firstRoot+"/layer/biases"), nil)
 		// The first step of new moments, m̂/√v̂ = ±1, has the length of the rate.
 		before := values("biases")
 		trainer = train.NewTrainer(gomlxtest.Backend(), store, affine, squares, &Optimizer{Schedule: Schedule{Peak: 0.01}},
@@ -294,7 +286,7 @@ func TestOptimizer_ResumesFromGoMLXsCheckpoint(t *testing.T) {
 				saved = gomlxtest.Must(checkpoint.Build(store).Dir(dir).Done())(t)
 				trainer = train.NewTrainer(gomlxtest.Backend(), store, dropped, squares, &Optimizer{EMADecay: 0.9,
 					Schedule: Schedule{Peak: 0.1}}, nil, nil)
-				equal(t, "averages that are not read yet are none", errors.Is(SwapAverages(store), ErrNoAverages), true)
+				is.Equal(t, "averages that are not read yet are none", errors.Is(SwapAverages(store), ErrNoAverages), true)
 			}
 			gomlxtest.Must(trainer.TrainStep(batch()))(t)
 			gomlxtest.NoError(t, saved.Save())
@@ -303,7 +295,7 @@ func TestOptimizer_ResumesFromGoMLXsCheckpoint(t *testing.T) {
 		return gomlxtest.Values(t, store.GetVariable("/layer/weights").MustValue())
 	}
 	stopped := weights(true, false, true, false)
-	equal(t, "averages, stopped after two of four steps", stopped, weights(true, false, false, false))
+	is.Equal(t, "averages, stopped after two of four steps", stopped, weights(true, false, false, false))
 }
 
 // The loss is the sum of all variables, so a step of SGD moves each by its factor of the rate, here 1. The layers are
@@ -400,13 +392,13 @@ func TestGroupOf_EveryTrainedVariable(t *testing.T) {
 				}
 				used[i] = true
 				patterns++
-				equal(t, name+": group, decay and layer of "+path, []any{group, decays, layerOf(path, 1)},
+				is.Equal(t, name+": group, decay and layer of "+path, []any{group, decays, layerOf(path, 1)},
 					[]any{m.group, m.decays, m.layer})
 			}
-			equal(t, name+": patterns for "+path, patterns, 1)
+			is.Equal(t, name+": patterns for "+path, patterns, 1)
 		}
 	}
 	for i, m := range of {
-		equal(t, "some variable is "+m.pattern, used[i] || gomlxtest.OnXLA(), true)
+		is.Equal(t, "some variable is "+m.pattern, used[i] || gomlxtest.OnXLA(), true)
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/report"
 )
 
@@ -36,7 +37,7 @@ func TestEveryPartOfEveryStepHasItsOwnDropout(t *testing.T) {
 	seen := map[float64]string{}
 	for _, at := range [][2]int{{0, 0}, {0, 1}, {1, 0}, {1, 1}, {0, 2}} {
 		got := draws(at[0], at[1])
-		equal(t, fmt.Sprint("drawn by two processes at step and part ", at), draws(at[0], at[1]), got)
+		is.Equal(t, fmt.Sprint("drawn by two processes at step and part ", at), draws(at[0], at[1]), got)
 		for _, v := range got {
 			if other, twice := seen[v]; twice {
 				t.Errorf("step %d, part %d draws %g, as %s does", at[0], at[1], v, other)
@@ -62,7 +63,7 @@ func TestTrainer_ResumedOnAnotherBackendSaysSo(t *testing.T) {
 	trainer := NewTrainer(Training{Task: resumable{}, Store: store, Backend: gomlxtest.PureGo(), Dir: dir,
 		Logger: gomlxtest.Logger(&log)})
 	gomlxtest.NoError(t, trainer.resume())
-	equal(t, "step", trainer.Step(), 3)
+	is.Equal(t, "step", trainer.Step(), 3)
 	if !strings.Contains(log.String(), "before=another") || strings.Count(log.String(), "\n") != 2 { // and that it resumes
 		t.Errorf("logged %q", &log)
 	}
@@ -149,7 +150,7 @@ func TestLogs_LeaveOutWhatIsNotFinite(t *testing.T) {
 			summary}.Marshal()
 	}
 	crc := func(data []byte) []byte { return binary.LittleEndian.AppendUint32(nil, maskedCRC(data)) }
-	equal(t, "checksum of 24", string(crc(binary.LittleEndian.AppendUint64(nil, 24))), "\xa3\x7f\x4b\x22")
+	is.Equal(t, "checksum of 24", string(crc(binary.LittleEndian.AppendUint64(nil, 24))), "\xa3\x7f\x4b\x22")
 	var want []byte
 	for _, data := range [][]byte{
 		protopack.Message{tag(3, protopack.BytesType), protopack.String("brain.Event:2")}.Marshal(),

@@ -14,6 +14,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 )
 
 // biases returns the bias of every block, one after the other, [depth, heads, tokens, tokens].
@@ -119,7 +120,7 @@ func TestFewHeadsOfLookHereSeeUpThenLeftThenDown(t *testing.T) {
 		for _, h := range lookHereHeads(lookHereGroups["halves-none"], n) {
 			views = append(views, h.views...)
 		}
-		equal(t, fmt.Sprint(n, " heads see"), fmt.Sprint(views), want)
+		is.Equal(t, fmt.Sprint(n, " heads see"), fmt.Sprint(views), want)
 	}
 }
 
@@ -130,8 +131,8 @@ func TestAFixedBiasIsBuiltOnceForEqualBlocks(t *testing.T) {
 		gomlxtest.RunModel(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
 			relative, g := acting[Biaser](c, s), in[0].Graph()
 			first, second := relative.Bias(g, 0), relative.Bias(g, 1)
-			equal(t, label+": built once", first == relative.Bias(g, 0) && second == relative.Bias(g, 1), true)
-			equal(t, label+": one node for both blocks", first == second, want)
+			is.Equal(t, label+": built once", first == relative.Bias(g, 0) && second == relative.Bias(g, 1), true)
+			is.Equal(t, label+": one node for both blocks", first == second, want)
 			return in
 		}, float32(0))
 	}
@@ -163,7 +164,7 @@ func TestABiasIsZeroForThePrefixAndFiniteForAll(t *testing.T) {
 // The rows are BeitRelativePositionBias.generate_relative_position_index((2, 3)) of transformers 5.23.0.
 func TestRowsOfPairsAreThoseOfBEiT(t *testing.T) {
 	r := relativeTable{c: Config{Grid: Grid{Rows: 2, Cols: 3, Prefix: 1}, Width: 4, Heads: 1}, rows: 2, cols: 3}
-	equal(t, "rows", gomlxtest.Must(tensors.CopyFlatData[int64](r.allPairs()))(t), []int64{
+	is.Equal(t, "rows", gomlxtest.Must(tensors.CopyFlatData[int64](r.allPairs()))(t), []int64{
 		17, 15, 15, 15, 15, 15, 15,
 		16, 7, 6, 5, 2, 1, 0,
 		16, 8, 7, 6, 3, 2, 1,

@@ -33,11 +33,11 @@ var kinds = [...]struct {
 	name string
 	has  func(Encoder) bool
 }{
-	{none, func(Encoder) bool { return false }}, {"additive", is[Adder]}, {"repeated", is[Repeater]},
-	{"modulation", is[Scaler]}, {"rotary", is[Rotator]}, {"relative bias", is[Biaser]}, {"conditional", is[Follower]},
+	{none, func(Encoder) bool { return false }}, {"additive", isA[Adder]}, {"repeated", isA[Repeater]},
+	{"modulation", isA[Scaler]}, {"rotary", isA[Rotator]}, {"relative bias", isA[Biaser]}, {"conditional", isA[Follower]},
 }
 
-func is[T any](e Encoder) bool { _, ok := e.(T); return ok }
+func isA[T any](e Encoder) bool { _, ok := e.(T); return ok }
 
 // String returns the name of the kind.
 func (k Kind) String() string { return kinds[k].name }

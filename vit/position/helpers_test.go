@@ -3,7 +3,6 @@
 package position
 
 import (
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -55,14 +54,6 @@ func stored(params map[string]any) *model.Store {
 	store := model.NewStore()
 	store.SetParams(params)
 	return store
-}
-
-// equal fails the test unless two values are deeply equal.
-func equal[T any](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
 }
 
 // refuses requires a call to panic with an error of the given words.

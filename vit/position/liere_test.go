@@ -15,6 +15,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 )
 
 func TestLieREsCoordinatesEndAtTheRatioOfTheGridsOfEachAxis(t *testing.T) {
@@ -29,7 +30,7 @@ func TestLieREsCoordinatesEndAtTheRatioOfTheGridsOfEachAxis(t *testing.T) {
 	// Elements up to 4π·(y + x) in blocks of 4 channels, times cot(π/8) = 1 + √2.
 	bound := (5.0/2 + 3.0/7) * 4 * math.Pi * (1 + math.Sqrt2)
 	gomlxtest.NearAbs(t, "bound of the norm", []float64{got.bound()}, []float64{bound}, 1e-9)
-	equal(t, "a single column", liereCoordinates(3, 1)[0], 0)
+	is.Equal(t, "a single column", liereCoordinates(3, 1)[0], 0)
 }
 
 // The generators of every layer get a gradient, however far they are from their start; where clipped it is zero and the
@@ -73,7 +74,7 @@ func TestLieRETrainsAndStaysARotationBeyondItsBound(t *testing.T) {
 
 func TestLieREByDefaultTurnsEightChannelsOrTheLargestDivisorBelow(t *testing.T) {
 	for headDim, want := range map[int]int{64: 8, 80: 8, 12: 6, 4: 4, 35: 7, 11: 11, 18: 6, 22: 2} {
-		equal(t, fmt.Sprint(headDim, " channels a head"), liereBlock(headDim), want)
+		is.Equal(t, fmt.Sprint(headDim, " channels a head"), liereBlock(headDim), want)
 	}
 }
 
@@ -96,7 +97,7 @@ func skew(r *rand.Rand, n int, limit float64, extreme bool) *mat.Dense {
 
 func TestAMatrixIsHalvedUntilItsNormIsAtMostOne(t *testing.T) {
 	for bound, want := range map[float64]int{0.01: 0, 0.3: 0, 1: 0, 1.5: 1, 2: 1, 2.1: 2, 25: 5, 32: 5} {
-		equal(t, fmt.Sprint("halvings of ", bound), expSquarings(bound), want)
+		is.Equal(t, fmt.Sprint("halvings of ", bound), expSquarings(bound), want)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/wepe"
 )
@@ -70,8 +71,8 @@ func TestEncoding_NameCannotBeContradicted(t *testing.T) {
 	for _, spec := range All() {
 		n := small(spec.Name)
 		want := gomlxtest.Must(trainedBy(n, "nothing", 0))(t)
-		if is, isWePE := published[n.name]; isWePE {
-			equal(t, n.name+" trains", n.on(model.NewStore().RootScope()).Name()+" "+want, is)
+		if row, isWePE := published[n.name]; isWePE {
+			is.Equal(t, n.name+" trains", n.on(model.NewStore().RootScope()).Name()+" "+want, row)
 		}
 		for _, row := range recorded(n) {
 			for _, value := range others(row) {
@@ -83,7 +84,7 @@ func TestEncoding_NameCannotBeContradicted(t *testing.T) {
 					continue // refused
 				}
 				built++
-				equal(t, fmt.Sprintf("%s with %s = %v trains", n.name, row.Name, value), got, want)
+				is.Equal(t, fmt.Sprintf("%s with %s = %v trains", n.name, row.Name, value), got, want)
 			}
 		}
 	}

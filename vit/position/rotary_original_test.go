@@ -14,6 +14,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 )
 
 func TestMixedFrequenciesBeginAsRopeViTs(t *testing.T) { fixtures.Each(t, testMixedFrequencies) }
@@ -64,7 +65,7 @@ func TestFoPECoefficientsBeginSpreadAsTheAuthors(t *testing.T) {
 			if !strings.HasSuffix(v.Name(), "_coefficients") {
 				continue
 			}
-			equal(t, v.Path()+" [heads, frequencies, pairs]", v.Shape().Dimensions, []int{heads, n, n})
+			is.Equal(t, v.Path()+" [heads, frequencies, pairs]", v.Shape().Dimensions, []int{heads, n, n})
 			for i, x := range gomlxtest.Values(t, v.MustValue()) {
 				if i/n%n == i%n {
 					x--
@@ -291,7 +292,7 @@ func testEveryVariantEqualsFoPE(t *testing.T) {
 			f := gomlxtest.LoadTorch(t, "fope", "tensors.safetensors", "/vit/")
 			f.Store.SetParams(map[string]any{ParamRopeTheta: theta, fopeLength: maxLength})
 			used, mixed := fopeFrequencies(c.Config, theta, maxLength)
-			equal(t, name+": frequencies, and pairs", [2]int{len(used), mixed}, [2]int{in, out})
+			is.Equal(t, name+": frequencies, and pairs", [2]int{len(used), mixed}, [2]int{in, out})
 			gomlxtest.NearAbs(t, name+".inv_freq", used, want[name+".inv_freq"].Data, meta.Tolerance["abs"])
 			for _, wave := range []string{"cos", "sin"} {
 				f.Set("position/fope/block_00/"+wave+"_coefficients", want[name+"."+wave+"_coef"].Data, meta.Heads, in, out)
@@ -304,7 +305,7 @@ func testEveryVariantEqualsFoPE(t *testing.T) {
 				cos, sin := rotationOf(rotary).pairs(in[0].Graph(), 0)
 				return []*Node{Transpose(q, 1, 2), Transpose(k, 1, 2), Transpose(cos, 0, 1), Transpose(sin, 0, 1)}
 			}, gomlxtest.Input(q), gomlxtest.Input(k))
-			equal(t, name+": variables", f.Store.NumVariables(), known)
+			is.Equal(t, name+": variables", f.Store.NumVariables(), known)
 			for i, tensor := range []string{"q_rot", "k_rot", "cos", "sin"} {
 				if x, ok := want[p+tensor]; ok { // cos and sin exist for some lengths
 					gomlxtest.NearAbs(t, p+tensor, got[i], x.Data, meta.Tolerance["abs"])

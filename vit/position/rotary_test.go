@@ -14,6 +14,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 )
 
 // noise are queries of a model.
@@ -69,7 +70,7 @@ func TestRopeTheta_DefaultsToTheAuthors(t *testing.T) {
 		}
 		of := func(theta float64) []float64 { return with(map[string]any{ParamRopeTheta: theta}) }
 		gomlxtest.NearAbs(t, position+" by default", with(nil), of(theta), 0)
-		equal(t, position+" ignores θ", slices.Equal(with(nil), of(2*theta)), false)
+		is.Equal(t, position+" ignores θ", slices.Equal(with(nil), of(2*theta)), false)
 	}
 }
 

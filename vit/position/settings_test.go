@@ -12,6 +12,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/wepe"
 )
@@ -86,14 +87,14 @@ func TestEncodingsReadTheirParamsFromTheLowestToTheHighestValue(t *testing.T) {
 	for _, spec := range All() {
 		rows := recorded(turning(spec.Name))
 		for _, name := range spec.Params {
-			equal(t, spec.Name+" reads "+name, slices.Contains(setting.Names(rows), name), true)
+			is.Equal(t, spec.Name+" reads "+name, slices.Contains(setting.Names(rows), name), true)
 		}
 		for _, row := range rows {
 			ofWePE := slices.Contains(wepe.Params(), row.Name)
 			listed := ofWePE || slices.Contains(spec.Params, row.Name)
-			equal(t, row.Name+" is listed in Params of "+spec.Name, listed, true)
+			is.Equal(t, row.Name+" is listed in Params of "+spec.Name, listed, true)
 			of, known := ends[row.Name]
-			equal(t, row.Name+" has its ends here", known || ofWePE, true)
+			is.Equal(t, row.Name+" has its ends here", known || ofWePE, true)
 			if !known {
 				continue
 			}
@@ -110,7 +111,7 @@ func TestEncodingsReadTheirParamsFromTheLowestToTheHighestValue(t *testing.T) {
 			for i, value := range slices.Concat(values, beyond) {
 				setting.Read(stored(map[string]any{row.Name: value}).RootScope(), []setting.Row{row})
 				accepted := setting.Check([]setting.Row{row}) == nil
-				equal(t, fmt.Sprintf("%s = %v is accepted", row.Name, value), accepted, i < len(values))
+				is.Equal(t, fmt.Sprintf("%s = %v is accepted", row.Name, value), accepted, i < len(values))
 			}
 		}
 	}
@@ -149,10 +150,10 @@ func TestTrainedGridRecordsTheGrid(t *testing.T) {
 	for name, want := range wanted {
 		got := map[string]any{} // none for an encoding that keeps nothing
 		maps.Copy(got, gomlxtest.Must(Parse(name))(t).TrainedGrid(small(name).Grid))
-		equal(t, name, got, want)
+		is.Equal(t, name, got, want)
 	}
 	for patches, length := range map[int]int{5: 7, 7: 7} {
-		equal[any](t, fmt.Sprint(patches), fopeTrainedGrid(Grid{Rows: 1, Cols: patches})[fopeLength], length)
+		is.Equal[any](t, fmt.Sprint(patches), fopeTrainedGrid(Grid{Rows: 1, Cols: patches})[fopeLength], length)
 	}
 }
 
@@ -187,6 +188,6 @@ func TestRetired(t *testing.T) {
 		}
 	}
 	for name := range retired {
-		equal(t, name+" is listed", slices.Contains(Params(), name), false)
+		is.Equal(t, name+" is listed", slices.Contains(Params(), name), false)
 	}
 }

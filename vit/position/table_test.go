@@ -12,6 +12,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 )
 
 // combined are combinations of encodings of different kinds.
@@ -34,14 +35,14 @@ func built(c named, params map[string]any) (variables []string) {
 func TestEveryRowDescribesItsEncoding(t *testing.T) {
 	rows := All()
 	All()[0].Name = "changed"
-	equal(t, "the first of the list, which is the caller's to change", Names()[0], none)
+	is.Equal(t, "the first of the list, which is the caller's to change", Names()[0], none)
 	for _, p := range rows { // vittest.Laws checks that it owns all its variables
 		c := small(p.Name)
 		variables := slices.Concat(built(c, nil), built(c, map[string]any{ParamBlend: blendExact}),
 			built(c, map[string]any{ParamBlend: blendSphere}))
 		for _, own := range p.Variables {
 			has := slices.ContainsFunc(variables, Encoding{{Variables: []string{own}}}.Owns)
-			equal(t, p.Name+" has "+own, has, true)
+			is.Equal(t, p.Name+" has "+own, has, true)
 		}
 		for _, v := range variables {
 			for _, q := range rows {
@@ -55,7 +56,7 @@ func TestEveryRowDescribesItsEncoding(t *testing.T) {
 
 func TestEncodingsOfDifferentKindsCombine(t *testing.T) {
 	for _, name := range append(Names(), combined...) {
-		equal(t, "encoding", gomlxtest.Must(Parse(name))(t).String(), name)
+		is.Equal(t, "encoding", gomlxtest.Must(Parse(name))(t).String(), name)
 	}
 	for _, name := range []string{"rope", "", "learned+", "wepe+rope2", "wepe+learned", "wepe+wepe", "rope-axial+learned",
 		"wepe-bias+rope-axial", "none+rope-axial", "rope1d+none"} {
@@ -141,7 +142,7 @@ func TestAModelInheritsWhatItsEncodingHas(t *testing.T) {
 		{"learned", "learned", "stray", false},
 	} {
 		of, from := gomlxtest.Must(Parse(c.of))(t), gomlxtest.Must(Parse(c.from))(t)
-		equal(t, fmt.Sprint(c), of.Inherits(from, c.variable), c.want)
+		is.Equal(t, fmt.Sprint(c), of.Inherits(from, c.variable), c.want)
 	}
 }
 
@@ -164,11 +165,11 @@ func TestRegisterRefusesARowThatDoesNotFit(t *testing.T) {
 		s := sound
 		change(&s)
 		refuses(t, of, func() { Register(s) })
-		equal(t, of+": encodings", len(specs), len(before))
+		is.Equal(t, of+": encodings", len(specs), len(before))
 	}
 	Register(sound)
 	Register(Spec{Name: "begun", Kind: Additive, New: newLearned, Variables: []string{"embedding"}, Pretrained: true})
 	Register(Spec{Name: "turned", Kind: Rotary, New: newLearned})
-	equal(t, "registered", Names()[len(before):], []string{"new", "begun", "turned"})
+	is.Equal(t, "registered", Names()[len(before):], []string{"new", "begun", "turned"})
 	refuses(t, "an additive encoder as a rotary one", func() { small("turned").on(model.NewStore().RootScope()) })
 }

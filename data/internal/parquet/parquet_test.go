@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +23,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 )
 
 // row is a row in the form of the hub's files.
@@ -84,17 +84,6 @@ func reads(t *testing.T, name string, f *Shards, part int, want []byte) {
 	}
 }
 
-// equal tests that a value is the one that is wanted.
-func equal[T any](t testing.TB, name string, got, want T) {
-	t.Helper()
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%s: %v, want %v", name, got, want)
-	}
-}
-
-// errorOf is the error of a call alone.
-func errorOf[T any](_ T, err error) error { return err }
-
 // attacked writes a file and reads a row of it: an error is one line, and memory is in proportion to the file.
 func attacked(t testing.TB, name, path string, raw []byte, part int) error {
 	t.Helper()
@@ -132,8 +121,8 @@ func TestIndex_EveryImageIsReadByItsIndex(t *testing.T) {
 	write(t, paths[0], rowsOf(want)[:333], pq.KeyValueMetadata("huggingface", hub))
 	write(t, paths[1], rowsOf(want)[333:], pq.DataPageVersion(2), pq.Compression(&pq.Zstd))
 	f := opened(t, paths...)
-	equal(t, "images, and a label", [2]int{len(f.Labels), int(f.Labels[335])}, [2]int{len(want), 335 % 3})
-	equal(t, "classes and place", fmt.Sprint(f.Classes, f.Where(333+105)), "[cat dog eel]"+paths[1]+": row 105")
+	is.Equal(t, "images, and a label", [2]int{len(f.Labels), int(f.Labels[335])}, [2]int{len(want), 335 % 3})
+	is.Equal(t, "classes and place", fmt.Sprint(f.Classes, f.Where(333+105)), "[cat dog eel]"+paths[1]+": row 105")
 	var group sync.WaitGroup
 	for worker := range 4 {
 		group.Go(func() {
@@ -160,7 +149,7 @@ func TestIndex_FormsOfPages(t *testing.T) {
 	for _, codec := range []compress.Codec{&pq.Snappy, &pq.Zstd, &pq.Uncompressed} {
 		write(t, path, rows, pq.Compression(codec), pq.DataPageVersion(2))
 		f := opened(t, path)
-		equal(t, codec.String(), f.Labels[99:], []int32{0, 7, 1})
+		is.Equal(t, codec.String(), f.Labels[99:], []int32{0, 7, 1})
 		for i, want := range map[int][]byte{0: nil, 99: nil, 100: large, 101: []byte("small")} { // one page each
 			reads(t, codec.String(), f, i, want)
 		}
@@ -288,7 +277,7 @@ func TestIndex_Refuses(t *testing.T) {
 			if name == "names" && len(paths) == 1 {
 				continue
 			}
-			_, err := campaign.Malformed(t, func() error { return errorOf(Index(paths)) })
+			_, err := campaign.Malformed(t, func() error { return is.ErrorOf(Index(paths)) })
 			if err == nil || strings.Contains(err.Error(), "\n") || !strings.HasPrefix(err.Error(), path+": ") ||
 				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: %v, want %q", name, err, c.want)
@@ -298,7 +287,7 @@ func TestIndex_Refuses(t *testing.T) {
 	write(t, path, rows)
 	f := opened(t, path)
 	gomlxtest.NoError(t, os.Truncate(path, 1000)) // after it was indexed
-	equal(t, "a truncated file is read", errorOf(f.read(80)) == nil, false)
+	is.Equal(t, "a truncated file is read", is.ErrorOf(f.read(80)) == nil, false)
 }
 
 // FuzzFiles: a file gives a one-line error, or its images are read or refused; memory is proportional to the file.
@@ -369,7 +358,7 @@ func TestIndex_ADecompressionBombInAPageIsRefusedInLittleMemory(t *testing.T) {
 					}
 				}, body...)
 				name := fmt.Sprintf("%s in column %d, %s", name, column, codec)
-				equal(t, name+" is read", attacked(t, name, path, raw, at[1]) == nil, false)
+				is.Equal(t, name+" is read", attacked(t, name, path, raw, at[1]) == nil, false)
 			}
 		}
 	}
@@ -463,18 +452,19 @@ func TestStructLength_IsThatOfTheLibrary(t *testing.T) {
 	index := format.OffsetIndex{PageLocations: make([]format.PageLocation, 37),
 		UnencodedByteArrayDataBytes: []int64{1, -1}}
 	nested := func(n int) []byte { return slices.Concat(bytes.Repeat([]byte{0x1c}, n), make([]byte, n+1)) } // structures
-	equal(t, "structures in one another", gomlxtest.Must(structLength(nested(maxNesting)))(t), 2*maxNesting+1)
+	is.Equal(t, "structures in one another", gomlxtest.Must(structLength(nested(maxNesting)))(t), 2*maxNesting+1)
 	lists := append(bytes.Repeat([]byte{0x19}, 1<<20), make([]byte, 1<<20)...)
 	for _, deep := range [][]byte{nested(maxNesting + 1), lists} {
-		equal(t, "too many structures in one another", errors.Is(errorOf(structLength(deep)), errStructure), true)
+		is.Equal(t, "too many structures in one another", errors.Is(is.ErrorOf(structLength(deep)), errStructure), true)
 	}
 	for _, v := range []any{index, format.PageHeader{Type: format.DataPage, CRC: 77}, format.SchemaElement{Name: "name"},
 		format.ColumnIndex{NullPages: []bool{true, false, true, true, false}, MinValues: [][]byte{{1}, {}},
 			MaxValues: [][]byte{{1}, {2}}}} {
 		raw := marshalled(v)
-		equal(t, fmt.Sprintf("bytes of %T", v), gomlxtest.Must(structLength(append(raw, 1, 2, 3)))(t), len(raw))
+		is.Equal(t, fmt.Sprintf("bytes of %T", v), gomlxtest.Must(structLength(append(raw, 1, 2, 3)))(t), len(raw))
 		for n := range raw {
-			equal(t, fmt.Sprintf("%T: %d of %d bytes are whole", v, n, len(raw)), errorOf(structLength(raw[:n])) == nil, false)
+			is.Equal(t, fmt.Sprintf("%T: %d of %d bytes are whole", v, n, len(raw)), is.ErrorOf(structLength(raw[:n])) == nil,
+				false)
 		}
 	}
 }
@@ -532,6 +522,6 @@ func TestIndex_AHeaderThatTheLibraryTrustsIsRefusedInLittleMemory(t *testing.T) 
 		"uncompressed levels": {0, "optional", levels(1<<30, false)},
 	} {
 		write[c.of]()
-		equal(t, name, attacked(t, name, path, withPage(t, path, 0, 0, c.lie, bomb...), c.row) == nil, false)
+		is.Equal(t, name, attacked(t, name, path, withPage(t, path, 0, 0, c.lie, bomb...), c.row) == nil, false)
 	}
 }
