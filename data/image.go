@@ -93,6 +93,20 @@ func Decode(r io.Reader) (*Image, error) {
 	return e.image()
 }
 
+// DecodeFile decodes an image file, which must be a regular one. Errors name it.
+func DecodeFile(path string) (*Image, error) {
+	f, err := disk.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	img, err := Decode(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return img, nil
+}
+
 // DecodeBytes bounds what decoding allocates per pixel, in all, with its result and without the file: for a 16-bit tiff
 // 8 in the image, 22 while its only strip is unpacked and 3 of colours, and 3 more when it is rotated; 30 for a
 // progressive CMYK jpeg.

@@ -195,25 +195,14 @@ func (m *Model) PreprocessSet(set *data.InMemory) (*data.InMemory, error) {
 
 // decode reads an image file.
 func decode(file string) (*data.Image, error) {
-	info, err := os.Stat(file)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("finetune: %w", err)
-	case info.IsDir():
+	img, err := data.DecodeFile(file)
+	if err == nil {
+		return img, nil
+	}
+	if info, gone := os.Stat(file); gone == nil && info.IsDir() {
 		return nil, fmt.Errorf("finetune: %s is a directory: name its images, as %s/*.jpg", file, file)
-	case !info.Mode().IsRegular(): // opening a pipe would wait for its other end
-		return nil, fmt.Errorf("finetune: %s is not a regular file", file)
 	}
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, fmt.Errorf("finetune: %w", err)
-	}
-	defer f.Close()
-	img, err := data.Decode(f)
-	if err != nil {
-		return nil, fmt.Errorf("finetune: %s: %w", file, err)
-	}
-	return img, nil
+	return nil, fmt.Errorf("finetune: %w", err)
 }
 
 // setOf returns a dataset of images of one size.

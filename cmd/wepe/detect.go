@@ -365,10 +365,13 @@ func detectPredict() *cobra.Command {
 		defer m.Finalize()
 		found := map[string][]object{}
 		for _, file := range args[1:] {
-			decoded, err := decode(file)
+			decoded, err := data.DecodeFile(file)
 			if err != nil {
-				cli.Skipped(fmt.Errorf("%s: %w", file, err))
+				cli.Skipped(err)
 				continue
+			}
+			if decoded.Clipped {
+				cli.Logger().Warn(data.ClippedGrey, "image", file)
 			}
 			if found[file], err = findObjects(m, decoded, drawn(dir, file), threshold); err != nil {
 				return fmt.Errorf("%s: %w", file, err)
@@ -400,19 +403,6 @@ type object struct {
 	Label string     `json:"label"`
 	Score float32    `json:"score"`
 	Box   [4]float32 `json:"box"` // x0, y0, x1, y1 in pixels
-}
-
-func decode(file string) (*data.Image, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	decoded, err := data.Decode(f)
-	if err == nil && decoded.Clipped {
-		cli.Logger().Warn(data.ClippedGrey, "image", file)
-	}
-	return decoded, err
 }
 
 // findObjects detects and draws the objects of an image, none or more.

@@ -232,12 +232,7 @@ func disturb(store *model.Store, seed uint64) error {
 
 // decode returns the pixels of an image file.
 func (r request) decode(compute.Backend) (values, error) {
-	f, err := os.Open(r.Path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	p, err := data.Decode(f)
+	p, err := data.DecodeFile(r.Path)
 	if err != nil {
 		return nil, err
 	}
