@@ -57,12 +57,12 @@ type family struct {
 	heads   []string       // two heads, whose logits are averaged; nil for one
 	ranks   map[string]int // of tensors of the layout tokens, if it is not 3
 	// extra are tensors that no prediction uses: a name, a scope that ends in "." or "/", or "*.ending".
-	extra  []string
-	mask   int    // rank of transformers' mask_token, 0 for none
-	noHead bool   // the class has no head
-	tower  string // transformers' class for a model without a head; "" for none
-	kind   string // how positions are resampled
-	square bool   // the software reads positions, also those of its own files, as of a square grid
+	extra    []string
+	mask     int    // rank of transformers' mask_token, 0 for none
+	noHead   bool   // the class has no head
+	tower    string // transformers' class for a model without a head; "" for none
+	resample string // of position tables: a kind of Resample
+	square   bool   // the software reads positions, also those of its own files, as of a square grid
 	// cannot returns an error for models that config.json can describe but the software does not run; nil for none.
 	cannot func(c vit.Config, out map[string]any) error
 }

@@ -70,7 +70,7 @@ var hfViT = family{
 	fields: slices.Concat(hfSizes(768, 12, 12, 3072, 16, 1e-12, hfActivation("gelu")),
 		hfDropouts, []field{qkvBias("qkv_bias", true, "")}),
 	bases: []string{"vit.", ""}, block: "encoder.layer.%d.", names: joined(hfEmbeddings, hfAttention, hfBlock),
-	extra: []string{"pooler.", "embeddings.mask_token"}, current: hfCurrent, kind: resampleHF,
+	extra: []string{"pooler.", "embeddings.mask_token"}, current: hfCurrent, resample: resampleHF,
 	tower: "ViTModel",
 }
 
@@ -128,7 +128,7 @@ var hfCLIP = family{
 		patchPath: "embeddings.patch_embedding.", "pre_norm/": "pre_layrnorm.", "norm/": "post_layernorm.",
 		headPath: "classifier.",
 	}),
-	ranks: map[string]int{classPath: 1, positionPath: 2}, kind: resampleHF,
+	ranks: map[string]int{classPath: 1, positionPath: 2}, resample: resampleHF,
 	extra: []string{"text_model.", "visual_projection.weight", "text_projection.weight", "logit_scale",
 		"embeddings.position_ids", "post_layernorm."},
 }
@@ -170,7 +170,7 @@ var hfSigLIP = family{
 		poolPath + "output/": "head.attention.out_proj.", poolPath + "norm/": "head.layernorm.",
 		poolPath + "mlp_hidden/": "head.mlp.fc1.", poolPath + "mlp_output/": "head.mlp.fc2.",
 	}),
-	ranks: map[string]int{positionPath: 2}, kind: resampleHF,
+	ranks: map[string]int{positionPath: 2}, resample: resampleHF,
 	extra: []string{"text_model.", "logit_scale", "logit_bias", "embeddings.position_ids", "head."},
 }
 
@@ -221,7 +221,7 @@ var hfBEiT = family{
 			n["norm/"] = "pooler.layernorm."
 		}
 	},
-	extra: []string{"embeddings.mask_token", "*.relative_position_index"}, current: hfCurrent, kind: resampleHF,
+	extra: []string{"embeddings.mask_token", "*.relative_position_index"}, current: hfCurrent, resample: resampleHF,
 	tower: "BeitModel", square: true, // relative tables are read as [2·cols-1, 2·rows-1], others resampled as squares
 }
 

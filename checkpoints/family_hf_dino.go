@@ -34,7 +34,7 @@ var hfDINOv2 = family{
 		}
 	},
 	current: &spelling{"encoder.layer.%d.", hfCurrentAttention},
-	extra:   []string{"embeddings.mask_token"}, mask: 2, kind: resampleHF, square: true, cannot: dinov2Cannot,
+	extra:   []string{"embeddings.mask_token"}, mask: 2, resample: resampleHF, square: true, cannot: dinov2Cannot,
 	tower: "Dinov2Model",
 }
 
@@ -42,7 +42,7 @@ var hfDINOv2 = family{
 var hfDINOv2Registers = variant(hfDINOv2, "Dinov2WithRegistersForImageClassification", func(f *family) {
 	f.types, f.bases = []string{"dinov2_with_registers"}, []string{"dinov2_with_registers.", ""}
 	f.fields = append(dinov2Fields(16), integer("num_register_tokens", 4, 0, registers))
-	f.kind, f.tower = resampleTimm, "Dinov2WithRegistersModel"
+	f.resample, f.tower = resampleTimm, "Dinov2WithRegistersModel"
 })
 
 func dinov2Fields(patch int) []field {
@@ -123,7 +123,7 @@ var hfDINOv3 = family{
 		gatePath: "mlp.gate_proj.", hiddenPath: "mlp.up_proj.", outputPath: "mlp.down_proj.",
 	},
 	current: &spelling{block: "model.layer.%d."},
-	extra:   []string{"embeddings.mask_token"}, mask: 3, kind: resampleHF,
+	extra:   []string{"embeddings.mask_token"}, mask: 3, resample: resampleHF,
 }
 
 // dinov3Bias is one of three fields that the family's finish reads.

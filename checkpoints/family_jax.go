@@ -34,7 +34,7 @@ var jaxViT = family{
 		hiddenPath: "MlpBlock_3/Dense_0", outputPath: "MlpBlock_3/Dense_1", "norm/": "Transformer/encoder_norm",
 		headPath: "head",
 	},
-	extra: []string{"pre_logits/"}, kind: resampleJAX,
+	extra: []string{"pre_logits/"}, resample: resampleJAX,
 }
 
 // describeJAX infers the sizes from the shapes, which determine all but the grid.

@@ -110,7 +110,7 @@ var timmViT = family{
 	names: joined(timmNames, names{registersPath: "reg_token", scale1Path: "ls1.gamma", scale2Path: "ls2.gamma",
 		"patch/norm/": "patch_embed.norm."}),
 	vary:  timmVariants,
-	extra: []string{"pre_logits.fc.weight", "pre_logits.fc.bias"}, kind: resampleTimm,
+	extra: []string{"pre_logits.fc.weight", "pre_logits.fc.bias"}, resample: resampleTimm,
 }
 
 // timm's VisionTransformerDistilled: DeiT with its distillation token and two heads.

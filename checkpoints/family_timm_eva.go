@@ -146,7 +146,7 @@ var timmEva = family{
 		timmVariants(m, n)
 		evaBiases(m, n)
 	},
-	extra: []string{"rope.periods", "rope.inv_freq"}, kind: resampleTimm,
+	extra: []string{"rope.periods", "rope.inv_freq"}, resample: resampleTimm,
 }
 
 // evaScale is the initial value of the factors that Eva has unless it is null. 0 means none here, so it is read as the
@@ -233,5 +233,5 @@ var timmBeit = family{
 		timmVariants(m, n)
 		evaBiases(m, n)
 	},
-	extra: []string{"*.relative_position_index"}, kind: resampleTimm,
+	extra: []string{"*.relative_position_index"}, resample: resampleTimm,
 }

@@ -33,7 +33,7 @@ import (
 const nativeType = "wepe"
 
 // native uses our own names.
-var native = family{format: formatNative, kind: resampleTimm}
+var native = family{format: formatNative, resample: resampleTimm}
 
 // nativeConfig is that config.json.
 type nativeConfig struct {

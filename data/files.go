@@ -168,7 +168,7 @@ type reading struct {
 }
 
 func (f *Files) reading(logger *slog.Logger) reading {
-	return reading{f, semaphore.NewWeighted(maxPixels), logger, &sync.Once{}}
+	return reading{f, semaphore.NewWeighted(MaxPixels), logger, &sync.Once{}}
 }
 
 // warn warns of the first image with Clipped set.

@@ -24,9 +24,11 @@ import (
 	"github.com/wepe-go/wepe/internal/disk"
 )
 
-// Limits of an image file.
+// MaxPixels is the largest number of pixels of an image: that at which Pillow warns, 2^28/3.
+const MaxPixels = 89_478_485
+
+// Further limits of an image file.
 const (
-	maxPixels    = 89_478_485 // Pillow's warning limit, 2^28/3
 	maxImageSide = 65_535
 	maxFileBytes = 256 << 20
 )
@@ -129,7 +131,7 @@ func Identify(raw []byte, pixels int64) (e Encoded, err error) {
 	if len(raw) > maxFileBytes {
 		return e, fmt.Errorf("%w: more than %d bytes", ErrPixels, maxFileBytes)
 	}
-	limit := min(cmp.Or(pixels, maxPixels), maxPixels)
+	limit := min(cmp.Or(pixels, MaxPixels), MaxPixels)
 	for _, f := range formats {
 		if !begins(raw, f.magic) {
 			continue

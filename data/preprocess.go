@@ -43,8 +43,8 @@ func (p *Image) fitted(s preprocess.Settings) (*Image, error) {
 		start, size := s.Window(height, width)
 		w = window{top: start[0], left: start[1], height: size[0], width: size[1]}
 	}
-	if int64(w.height)*int64(w.width) > maxPixels {
-		return nil, fmt.Errorf("%d×%d pixels become %d×%d, want at most %d", p.Width, p.Height, w.width, w.height, maxPixels)
+	if int64(w.height)*int64(w.width) > MaxPixels {
+		return nil, fmt.Errorf("%d×%d pixels become %d×%d, want at most %d", p.Width, p.Height, w.width, w.height, MaxPixels)
 	}
 	visible := w.visible(height, width)
 	if visible.height < 1 || visible.width < 1 {

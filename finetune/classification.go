@@ -382,7 +382,7 @@ func (c *classification) Finish(context.Context) (err error) {
 func (c *classification) choose() (report.Weights, error) {
 	c.model.Source = Source{Path: c.Run.Dir, Format: "checkpoint",
 		Weights: report.Weights{Name: checkpoints.LastDir, Step: c.Step()}}
-	best, err := c.best()
+	best, err := c.chosen()
 	if err != nil {
 		return report.Weights{}, err
 	}
@@ -395,8 +395,8 @@ func (c *classification) choose() (report.Weights, error) {
 	return c.model.Source.Weights, c.model.settle()
 }
 
-// best returns the checkpoint that the run ends with, nil for the last weights.
-func (c *classification) best() (*checkpoints.Checkpoint, error) {
+// chosen returns the checkpoint that the run ends with, nil for the last weights.
+func (c *classification) chosen() (*checkpoints.Checkpoint, error) {
 	if c.Weights == checkpoints.LastDir || c.Run.Dir == "" || c.held.set == nil {
 		return nil, nil
 	}
@@ -413,7 +413,7 @@ func (c *classification) recorded() (bool, error) {
 	if c.resumed != c.Step() {
 		return false, nil
 	}
-	best, err := c.best()
+	best, err := c.chosen()
 	if err != nil {
 		return false, err
 	}

@@ -27,12 +27,13 @@
 //
 // # Resume
 //
-// The order of the data and every augmentation are pure functions of (seed, epoch, index), so no position in the data
-// is stored. A checkpoint has every variable of the store (weights, the optimizer's moments, moving averages, the
-// random generator, the step), its hyperparameters, and as JSON the run (recipe, seed, origin of the weights,
-// fingerprint and classes of the data, preprocessing) with engine.TrainState (best score, seconds, losses since the
-// last evaluation): see checkpoints.Saver, engine.Trainer.Save and state in open.go. On the pure-Go backend an
-// interrupted run ends with the same bits as an uninterrupted one; other backends do not guarantee equal bits.
+// The order of the data (data.Order) and every augmentation (Augment.Plan) are pure functions of (seed, epoch, index),
+// so no position in the data is stored. A checkpoint has every variable of the store (weights, the optimizer's moments,
+// moving averages, the random generator, the step), its hyperparameters, and as JSON the run (recipe, seed, origin of
+// the weights, fingerprint and classes of the data, preprocessing) with engine.TrainState (best score, seconds, losses
+// since the last evaluation): see checkpoints.Saver, save in engine/record.go and state in open.go. On the pure-Go
+// backend an interrupted run ends with the same bits as an uninterrupted one; other backends do not guarantee equal
+// bits.
 //
 // With a Group, several processes share one training run: each computes some of the micro-batches of every batch
 // (Recipe.GradAccumSteps). See docs/scale.md.

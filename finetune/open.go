@@ -45,7 +45,7 @@ func Open(backend compute.Backend, path string) (*Model, error) {
 type OpenOptions struct {
 	Weights string // of a run: checkpoints.BestDir, LastDir or Start; empty for the default of checkpoints.Find
 	// Size is the height and width of images in pixels; zero is the model's own. The position encoding is adapted to
-	// another grid by its own rule, without training.
+	// another grid by its own rule, without training; a table as the software of its file does (checkpoints.Resample).
 	Size  [2]int
 	Files checkpoints.Hints // what the files of timm and Google do not specify
 }

@@ -14,6 +14,9 @@ import (
 	"github.com/wepe-go/wepe/data"
 )
 
+// What one address may hold, and whose turn it is at the decoders. Sizes are limited where they are known: bodies in
+// upload.read, pixels by the header of an image in upload.decode (read.go).
+
 // share divides a resource among remote addresses. An address may hold as much as is free for the others: alone a
 // half, beside one other such address a third each. The others always find something.
 type share struct {

@@ -111,7 +111,7 @@ type Options struct {
 	BatchTimeout time.Duration // how long an image waits for others that are being decoded (50 ms)
 
 	Bytes   int64         // maximum size of a request's body (20 MiB)
-	Pixels  int64         // maximum number of pixels of an image (25 million)
+	Pixels  int64         // maximum number of pixels of an image (25 million), at most data.MaxPixels
 	Parts   int           // maximum number of images of a request (32), and no more than half of Images: an address' share
 	Images  int           // maximum number of images in flight, of all requests (256)
 	Timeout time.Duration // to receive a body, and again to decode and compute it (20 s); for its start a quarter
@@ -167,6 +167,9 @@ func (o Options) Validate() error {
 	}
 	if o.Batch > 1024 {
 		return fmt.Errorf("serve: Batch is %d: use at most 1024", o.Batch)
+	}
+	if o.Pixels > data.MaxPixels {
+		return fmt.Errorf("serve: Pixels is %d: use at most %d", o.Pixels, data.MaxPixels)
 	}
 	if n := len(o.Token); n > 0 && n < 16 {
 		return fmt.Errorf("serve: Token has %d characters: use at least 16, as from openssl rand -hex 16", n)

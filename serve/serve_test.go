@@ -754,13 +754,13 @@ func TestOptions_MemoryAndRanges(t *testing.T) {
 		is.Equal(t, "a bound", o.Memory(5*7, float), want)
 	}
 	for name, o := range map[string]Options{"Batch": {Batch: -1}, "BatchTimeout": {BatchTimeout: -1},
-		"Timeout": {Timeout: -5}, "Batch is 1025": {Batch: 1025}, "Token": {Token: "x"},
+		"Timeout": {Timeout: -5}, "Batch is 1025": {Batch: 1025}, "Token": {Token: "x"}, "Pixels": {Pixels: 89_478_486},
 		"15 characters": {Token: strings.Repeat("x", 15)}} {
 		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%+v: %v, want an error about %s", o, err, name)
 		}
 	}
-	gomlxtest.NoError(t, Options{Batch: 1024, Token: strings.Repeat("x", 16)}.Validate())
+	gomlxtest.NoError(t, Options{Batch: 1024, Pixels: 89_478_485, Token: strings.Repeat("x", 16)}.Validate())
 }
 
 func TestWrite_NoJSONIsAnErrorAndAnUnreadBodyEndsTheConnection(t *testing.T) {

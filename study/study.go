@@ -71,7 +71,7 @@ type Study struct {
 	Backend  compute.Backend
 	Devices  int               // of the backend that share each batch, 0 for all
 	Group    engine.Group      // the processes that share each run, nil for a single one; without a record
-	Weights  string            // that are evaluated, see finetune.Run
+	Weights  string            // of the rows: checkpoints.BestDir (default) or LastDir, as finetune.Run's
 	From     string            // pretrained model of all training runs, as finetune.Run's; "" for from scratch
 	Import   checkpoints.Hints // what its files lack
 	Progress func(title string) func(engine.Progress)

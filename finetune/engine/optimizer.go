@@ -116,6 +116,8 @@ func (o Optimizer) validate() error {
 // Factor is the factor of a variable's learning rate, by its group and, in a model of some blocks, its layer:
 //
 //	LearningRates[group] · LayerDecay^(depth+1-layer)
+//
+// groupOf and layerOf are in groups.go. It scales Recipe.LearningRate, of a pretrained model finetune.FineTuning's.
 func (o Optimizer) Factor(variable string, depth int) float64 {
 	group, _ := groupOf(variable)
 	factor, named := o.LearningRates[group]

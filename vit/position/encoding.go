@@ -84,9 +84,10 @@ func Names() []string { return strings.Split(Encoding(specs).String(), "+") }
 // that a program can reject an unknown one. The defaults are the values that each encoding's authors published.
 func Params() []string { return Encoding(specs).Params() }
 
-// Register adds a position encoding of another module, so that its name is known in models, training, comparisons,
-// analyses, checkpoints and exports. It needs Name, Kind and New; all other fields are optional. Call it from an init
-// function or before the first model is built. It panics on an invalid s or a name that is taken.
+// Register adds a position encoding of another module, so that its name is known in models, detectors, training,
+// comparisons, analyses, checkpoints and exports (to hf, timm and JAX of additive ones, folded into a table). It needs
+// Name, Kind and New; all other fields are optional. Call it from an init function or before the first model is built.
+// It panics on an invalid s or a name that is taken.
 //
 // vittest.Laws checks the properties that the rest of the library relies on.
 func Register(s Spec) {
