@@ -25,7 +25,6 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 
 	"github.com/wepe-go/wepe/internal/campaign"
-	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/internal/numpy"
@@ -62,32 +61,6 @@ func readAll(raw []byte) (map[string]*tensors.Tensor, error) {
 		}
 	}
 	return out, nil
-}
-
-func TestSafetensors_OfThePythonWriter(t *testing.T) {
-	fixtures.Each(t, testSafetensorsOfThePythonWriter)
-}
-
-// Bit by bit: the reference has NaN for missing values.
-func testSafetensorsOfThePythonWriter(t *testing.T) {
-	bits := func(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }
-	files := 0
-	for _, set := range fixtures.Sets(t) {
-		for _, path := range gomlxtest.Must(filepath.Glob(filepath.Join(fixtures.Dir(t, set), "*.safetensors")))(t) {
-			files++
-			got, want := gomlxtest.Must(readAll(readFile(t, path)))(t), fixtures.Tensors(t, set, filepath.Base(path))
-			check(t, len(got) == len(want), "%s: %d tensors, want %d", path, len(got), len(want))
-			for name, w := range want {
-				if g := got[name]; g == nil || !slices.Equal(g.Shape().Dimensions, w.Shape) {
-					t.Errorf("%s: %q is %v, want %v", path, name, g, w.Shape)
-				} else if (g.DType() == dtypes.Float32 || g.DType() == dtypes.Float64) &&
-					!slices.EqualFunc(gomlxtest.Values(t, g), w.Data, bits) {
-					t.Errorf("%s: %q has other numbers", path, name)
-				}
-			}
-		}
-	}
-	check(t, files != 0, "no file was compared")
 }
 
 // The longest names, the most tensors and the longest header that are written are also read.
