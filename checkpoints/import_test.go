@@ -112,29 +112,34 @@ func logits(tr *vit.Trace) []*Node { return []*Node{tr.Logits} }
 func TestImport_OneModelInThreeFormats(t *testing.T) {
 	want := readMeta(t, sets[formatTimm]).Config
 	timm := imported(t, setDir(t, sets[formatTimm]), optionsFor(t, sets[formatTimm]))
-	for _, set := range sets {
+	for format, set := range sets {
 		file := gomlxtest.Must(weightsIn(setDir(t, set)))(t)
-		raw := readFile(t, file)
+		raw, config, labels := readFile(t, file), readMeta(t, set).Config, []string(nil)
+		for i := range len(config.Labels) {
+			labels = append(labels, config.Labels[strconv.Itoa(i)])
+		}
+		c := gomlxtest.Resolved(vit.Config{ImageRows: want.ImgSize[0], ImageCols: want.ImgSize[1], PatchSize: want.Patch,
+			Width: want.Width, Depth: want.Depth, Heads: want.Heads, MLPDim: int(want.MLPRatio * float64(want.Width)),
+			Classes: want.Classes, Position: "learned", Epsilon: config.Epsilon})
 		for _, path := range []string{file, filepath.Dir(file)} {
 			m := imported(t, path, optionsFor(t, set))
 			same(t, path, m, timm)
 			is.Equal(t, path, m.SHA256, fmt.Sprintf("%x", sha256.Sum256(raw)))
-			config := readMeta(t, set).Config
-			is.Equal(t, path, m.Config, gomlxtest.Resolved(vit.Config{
-				ImageRows: want.ImgSize[0], ImageCols: want.ImgSize[1], PatchSize: want.Patch, Width: want.Width,
-				Depth: want.Depth, Heads: want.Heads, MLPDim: int(want.MLPRatio * float64(want.Width)),
-				Classes: want.Classes, Position: "learned", Epsilon: config.Epsilon,
-			}))
-			var labels []string
-			for i := range len(config.Labels) {
-				labels = append(labels, config.Labels[strconv.Itoa(i)])
-			}
+			is.Equal(t, path, m.Config, c)
 			is.Equal(t, path, m.Labels, labels)
 			o := optionsFor(t, set)
 			o.Classes = want.Classes + 3
 			m = imported(t, path, o)
 			check(t, m.Config.Classes == o.Classes && m.Headless() && m.Labels == nil, "%s: %+v, %q", path, m.Config, m.Labels)
 		}
+		info, numbers := inspected(t, filepath.Dir(file)), map[string]int{"float32": c.Parameters()}
+		if format == formatJAX { // whose files lack the grid
+			is.Said(t, "Inspect", info.Refused, "grid of its")
+			c.ImageRows, c.ImageCols, c.Epsilon, c.Init, c.DType = 0, 0, 0, "", "" // not resolved
+		}
+		check(t, info.Format == format && info.Config == c && maps.Equal(info.numbers, numbers) &&
+			slices.Equal(info.Labels, labels) && (info.Refused != "") == (format == formatJAX),
+			"%s: %+v, numbers %v, want %+v, %v", set, info, info.numbers, c, numbers)
 	}
 }
 
@@ -270,23 +275,6 @@ func onlyMismatch(t testing.TB, err error) *MismatchError {
 func inspected(t testing.TB, path string) *Info {
 	t.Helper()
 	return gomlxtest.Must(Inspect(path, ImportOptions{}))(t)
-}
-
-func TestInspect_Fixtures(t *testing.T) { fixtures.Each(t, testInspectFixtures) }
-
-func testInspectFixtures(t *testing.T) {
-	for format, set := range sets {
-		c := imported(t, setDir(t, set), optionsFor(t, set)).Config
-		info := inspected(t, setDir(t, set))
-		ok := info.Config == c && info.Refused == "" && (format != formatHF || len(info.Labels) == c.Classes)
-		if format == formatJAX { // whose files lack the grid
-			sizes := []int{info.Config.Width, info.Config.Depth, info.Config.Heads, info.Config.Classes, info.Config.ImageRows}
-			ok = slices.Equal(sizes, []int{c.Width, c.Depth, c.Heads, c.Classes, 0}) &&
-				strings.Contains(info.Refused, "grid of its")
-		}
-		check(t, ok && info.Format == format && maps.Equal(info.numbers, map[string]int{"float32": c.Parameters()}),
-			"%s: %+v, numbers %v, want %+v", format, info, info.numbers, c)
-	}
 }
 
 func TestInspect_Checkpoint(t *testing.T) {
