@@ -260,12 +260,11 @@ const (
 	failIO                           // EIO, nothing done
 	shortWrite                       // half the bytes and no error
 	crashBefore                      // the process ends before the operation
-	crashAfter                       // … and after it
 	crashPowerFails                  // … after it, and the disk loses unsynced data
 )
 
 func (m faultMode) String() string {
-	return [...]string{"ENOSPC", "EIO", "short write", "crash before", "crash after", "power cut"}[m]
+	return [...]string{"ENOSPC", "EIO", "short write", "crash before", "power cut"}[m]
 }
 
 var errDead = errors.New("the process is dead")
