@@ -11,6 +11,8 @@ import (
 
 	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/finetune/engine"
+	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/study"
 )
 
@@ -21,24 +23,16 @@ func TestCodeOf_IsTheCauseUnderAllThatIsSaidOfIt(t *testing.T) {
 		errors.New("any"): 1, Usagef("--top 0"): 2, &engine.OtherRunError{Field: "seed"}: 3, engine.ErrDiverged: 4,
 		checkpoints.ErrInUse: 75, study.ErrPending: 75, engine.ErrInterrupted: 143, context.Canceled: 143,
 	} {
-		if got := codeOf(errors.Join(fmt.Errorf("in run 7: %w", cause), nil), terminated); got != want {
-			t.Errorf("%v: exit code %d, want %d", cause, got, want)
-		}
+		is.Equal(t, cause, codeOf(errors.Join(fmt.Errorf("in run 7: %w", cause), nil), terminated), want)
 	}
-	if got := codeOf(context.Canceled, context.Background()); got != 1 { // of no signal
-		t.Errorf("cancelled: exit code %d", got)
-	}
+	is.Equal(t, "cancelled by no signal", codeOf(context.Canceled, context.Background()), 1)
 }
 
 func TestParseSize(t *testing.T) {
 	for text, want := range map[string][2]int{"24x32": {24, 32}, "1x7": {1, 7}, "23": {23, 23}} {
-		if size, err := parseSize(text); err != nil || size != want {
-			t.Errorf("%s: %v, %v", text, size, err)
-		}
+		is.Equal(t, text, gomlxtest.Must(parseSize(text))(t), want)
 	}
 	for _, wrong := range []string{"24x", "-8", "024", "24x32x1", "24x032", "0x8", "-8x8", "24x32 ", ""} {
-		if size, err := parseSize(wrong); err == nil {
-			t.Errorf("%q: %v, %v", wrong, size, err)
-		}
+		is.Refused(t, wrong, is.ErrorOf(parseSize(wrong)), "size")
 	}
 }

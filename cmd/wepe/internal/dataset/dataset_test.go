@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"image"
 	"net/http"
@@ -22,8 +21,8 @@ import (
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/datatest"
-	"github.com/wepe-go/wepe/internal/fetch"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 )
 
 // split writes 6 training, 4 validation and 2 test images of two classes, and other files.
@@ -41,29 +40,20 @@ func split(t *testing.T, more map[string][]byte) string {
 // Package data tests the layouts of directories.
 func TestOpen_ASplitDirectoryAlsoRenamed(t *testing.T) {
 	d := gomlxtest.Must(Open(t.Context(), split(t, map[string][]byte{"train/cat/2.heic": nil}), Options{}))(t)
-	if got := [3]int{d.train, d.validation, d.test}; got != [3]int{6, 4, 2} || len(d.Classes) != 2 ||
-		d.ignored != ".heic (1)" {
-		t.Errorf("%v images of %v, want 6, 4 and 2 of 2 classes; ignored %q", got, d.Classes, d.ignored)
-	}
+	is.Equal(t, "images and classes", []int{d.train, d.validation, d.test, len(d.Classes)}, []int{6, 4, 2, 2})
+	is.Equal(t, "ignored", d.ignored, ".heic (1)")
 	name, identity := d.Name, d.Identity()
-	if d.Rename("earlier"); d.Identity() == identity || !d.Is(name, identity) {
-		t.Error("the identity does not have the name")
-	}
+	d.Rename("earlier")
+	is.Equal(t, "its identity, under its name", []bool{d.Identity() == identity, d.Is(name, identity)}, []bool{false, true})
 	s := gomlxtest.Must(d.Load(t.Context(), finetune.Recipe{Augment: data.Augment{Size: [2]int{3, 5}}}))(t)
 	for _, split := range []data.Dataset{s.Train, s.Validation, s.Test} {
-		if name := split.Describe().Name; !strings.HasPrefix(name, "earlier") {
-			t.Errorf("a split is named %s", name)
-		}
+		is.Said(t, "the name of a split", "in "+split.Describe().Name, "in earlier")
 	}
 	_, err := Open(t.Context(), split(t, map[string][]byte{"x.tar": datatest.Tar([2]string{"0.png", ""})}),
 		Options{Unlabelled: true})
-	if !errors.Is(err, data.ErrKinds) {
-		t.Errorf("two kinds of datasets: %v", err)
-	}
-	if _, err := Open(t.Context(), split(t, map[string][]byte{"train.bin": nil}), Options{}); err == nil ||
-		!strings.Contains(err.Error(), "cifar100:") {
-		t.Errorf("CIFAR-100's files: %v", err)
-	}
+	is.Error(t, "two kinds of datasets", err, data.ErrKinds)
+	_, err = Open(t.Context(), split(t, map[string][]byte{"train.bin": nil}), Options{})
+	is.Refused(t, "CIFAR-100's files", err, "cifar100:")
 }
 
 // Random crops of images in memory would be crops of images that were cropped and resized already.
@@ -89,28 +79,22 @@ func TestStreams_WhereTheRecipeCrops(t *testing.T) {
 			_, held := source.(*data.InMemory)
 			got[i] = !held
 		}
-		if got != c.streamed || d.Streams(c.recipe) != c.streamed[0] {
-			t.Errorf("--stream=%s, crops of %v, aspect %q: streams %v, want %v", c.stream, c.recipe.Augment.CropScale,
-				c.recipe.Aspect, got, c.streamed)
-		}
+		name := fmt.Sprintf("--stream=%s, crops of %v, aspect %q", c.stream, c.recipe.Augment.CropScale, c.recipe.Aspect)
+		is.Equal(t, name, got, c.streamed)
+		is.Equal(t, name, d.Streams(c.recipe), c.streamed[0])
 	}
 }
 
 func TestIdentity_HasThePixels(t *testing.T) {
 	files := datatest.CIFAR100(7, 5)
 	identity := func() string {
-		d := gomlxtest.Must(Open(t.Context(), "cifar100:"+datatest.Tree(t, files), Options{}))(t)
-		return d.Identity()
+		return gomlxtest.Must(Open(t.Context(), "cifar100:"+datatest.Tree(t, files), Options{}))(t).Identity()
 	}
 	own := identity()
-	if moved := identity(); moved != own {
-		t.Errorf("in another directory: %s, want %s", moved, own)
-	}
+	is.Equal(t, "in another directory", identity(), own)
 	for _, name := range []string{"train.bin", "test.bin"} {
 		files[name][1000] ^= 1 // of the first image
-		if changed := identity(); changed == own {
-			t.Errorf("with another pixel in %s: %s", name, changed)
-		}
+		is.Equal(t, "with another pixel in "+name, identity() == own, false)
 		files[name][1000] ^= 1
 	}
 }
@@ -121,13 +105,9 @@ func TestSplit_AllOfOneImagePerClass(t *testing.T) {
 	dir := datatest.Tree(t, map[string][]byte{"a/1.png": img, "b/2.png": img})
 	d := gomlxtest.Must(Open(t.Context(), dir, Options{}))(t)
 	settings := preprocess.Settings{Resize: preprocess.ResizeExact, Size: [2]int{3, 2}}
-	if _, err := d.read(t.Context(), settings, false); err == nil {
-		t.Error("an image is held out")
-	}
-	all := gomlxtest.Must(d.joined())(t)
-	if s := gomlxtest.Must(all.read(t.Context(), settings, false))(t); s.Train.Len() != 2 {
-		t.Errorf("%d images", s.Train.Len())
-	}
+	is.Refused(t, "an image is held out", is.ErrorOf(d.read(t.Context(), settings, false)), "--split all")
+	all := gomlxtest.Must(gomlxtest.Must(d.joined())(t).read(t.Context(), settings, false))(t)
+	is.Equal(t, "images", all.Train.Len(), 2)
 }
 
 func TestDownloadCIFAR100_PutsTheArchiveWhereTheReaderLooks(t *testing.T) {
@@ -141,15 +121,12 @@ func TestDownloadCIFAR100_PutsTheArchiveWhereTheReaderLooks(t *testing.T) {
 	cifar100.URL, cifar100.Hash = server.URL+"/cifar.tar.gz", hex.EncodeToString(sum[:])
 	dir := filepath.Join(t.TempDir(), "new")
 	last, total := int64(0), int64(0)
-	err := downloadCIFAR100(t.Context(), dir, func(done, of int64) { last, total = done, of })
-	got, missing := os.ReadFile(filepath.Join(dir, "cifar-100-binary.tar.gz"))
-	if err != nil || missing != nil || !bytes.Equal(got, content) || last != 70_049 || total != 70_049 {
-		t.Errorf("%d bytes arrived after %d of %d, %v, want the server's %d", len(got), last, total, err, len(content))
-	}
+	gomlxtest.NoError(t, downloadCIFAR100(t.Context(), dir, func(done, of int64) { last, total = done, of }))
+	got := gomlxtest.Must(os.ReadFile(filepath.Join(dir, "cifar-100-binary.tar.gz")))(t)
+	is.Equal(t, "the file", bytes.Equal(got, content), true)
+	is.Equal(t, "bytes, and of how many", [2]int64{last, total}, [2]int64{70_049, 70_049})
 	server.Close()
-	if err := downloadCIFAR100(t.Context(), t.TempDir(), nil); !errors.As(err, new(*fetch.NetworkError)) {
-		t.Errorf("offline: %v", err)
-	}
+	is.Refused(t, "offline", downloadCIFAR100(t.Context(), t.TempDir(), nil), "by hand")
 }
 
 // annotatedBoxes is COCO's file of images of one size, each with an object, a box x0, y0, x1, y1.
@@ -190,15 +167,16 @@ func TestMasks_BelongToTheirImages(t *testing.T) {
 		asFloat := exact
 		asFloat.Float = true // as DINOv3's images are resized
 		floats, _ := annotated(annotations(c.listed...), len(c.images), where, asFloat)
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Fatalf("%v in %v: %v, want %q", c.images, c.listed, err, c.want)
+		name := fmt.Sprint(c.images, " in ", c.listed)
+		if c.rows == nil {
+			is.Refused(t, name, err, c.want)
+			continue
 		}
+		gomlxtest.NoError(t, err)
 		for i, row := range c.rows {
 			want := make([]bool, 6)
 			want[2*row] = true
-			if !slices.Equal(mask(i), want) || !slices.Equal(floats(i), want) {
-				t.Errorf("%v in %v: mask %d is %v, of floats %v, want %v", c.images, c.listed, i, mask(i), floats(i), want)
-			}
+			is.Equal(t, name, [][]bool{mask(i), floats(i)}, [][]bool{want, want})
 		}
 	}
 }
@@ -231,16 +209,13 @@ func TestMasked_OfAPlainFolderPerClass(t *testing.T) {
 			for i := range set.Len() {
 				object := 24 * int(set.Row(i)[0])
 				want := append(slices.Repeat([]bool{true}, object), make([]bool, 24*24-object)...)
-				if got := mask(i); !slices.Equal(got, want) || set.Len() != grey {
-					t.Errorf("%s of %s: an object %v, want %v; %d images", masks, spec, got, want, set.Len())
-				}
+				is.Equal(t, masks+" of "+spec, mask(i), want)
 			}
+			is.Equal(t, "images of "+spec, set.Len(), grey)
 		}
 		for _, wrong := range []string{".", "own"} { // with the images themselves
 			_, _, err := d.Masked(t.Context(), wrong, m, 100)
-			if err == nil || !strings.Contains(err.Error(), "--masks "+wrong) {
-				t.Errorf("--masks %s: %v", wrong, err)
-			}
+			is.Refused(t, wrong, err, "--masks "+wrong)
 		}
 	}
 }
