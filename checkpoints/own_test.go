@@ -252,7 +252,7 @@ func (m *Model) logits(t *testing.T, images *tensors.Tensor) []float32 {
 	return logitsBelow(t, m.Scope.Store(), m.Scope.Scope(), m.Config, images)
 }
 
-// GoMLX's trainer trains a loaded model, and its checkpoints, ours and an export bring it back.
+// GoMLX's trainer trains a loaded model, and its checkpoints and an export bring it back.
 func TestLoad_TrainsAndComesBackWithGoMLX(t *testing.T) {
 	gomlxtest.OnGo(t)
 	b, c := gomlxtest.Backend(), ownViT("learned")
@@ -278,19 +278,9 @@ func TestLoad_TrainsAndComesBackWithGoMLX(t *testing.T) {
 	gomlxtest.Must(checkpoint.Load(theirs).Dir(handler.Dir()).Immediate().Done())(t)
 	near(t, "GoMLX's checkpoint", logitsBelow(t, theirs, "/some/vit", m.Config, images), want, 0)
 
-	dir := t.TempDir()
-	path := gomlxtest.Must((&Saver{Dir: dir}).Save(store, 4, nil))(t)
-	ours := model.NewStore()
-	saved := gomlxtest.Must(openCheckpoint(path))(t)
-	ours.SetParams(saved.Params)
-	gomlxtest.NoError(t, saved.Load(ours, nil))
-	near(t, "our checkpoint", logitsBelow(t, ours, "/some/vit", m.Config, images), want, 0)
-
-	for _, format := range []string{formatNative, formatTimm} { // the table folded
-		out := filepath.Join(t.TempDir(), "model")
-		gomlxtest.Must(m.Export(out, b, ExportOptions{Format: format}))(t)
-		near(t, format, imported(t, out, ImportOptions{}).logits(t, images), want, 1e-5)
-	}
+	out := filepath.Join(t.TempDir(), "model")
+	gomlxtest.Must(m.Export(out, b, ExportOptions{Format: formatTimm}))(t) // the table folded
+	near(t, "an export", imported(t, out, ImportOptions{}).logits(t, images), want, 1e-5)
 }
 
 // Adapters of rank 2 on six matrices of each of two blocks are trained, and added to the matrices in the files; a model
