@@ -163,10 +163,9 @@ func TestExport_ModelsKeepTheirLogits(t *testing.T) {
 			}
 			m := imported(t, dir, ImportOptions{})
 			near(t, name+" as "+format, m.logits(t, images), want, 1e-6)
-			if kept[format]++; store.NumVariables() != variables || strings.HasPrefix(name, "folded") &&
-				m.Config.Position != "learned" {
-				t.Errorf("%s as %s: position %s, or the store was changed", name, format, m.Config.Position)
-			}
+			kept[format]++
+			check(t, store.NumVariables() == variables && (m.Config.Position == "learned" || !strings.HasPrefix(name, "folded")),
+				"%s as %s: position %s, or the store was changed", name, format, m.Config.Position)
 		}
 	}
 	folds := len(slices.DeleteFunc(position.All(), func(p position.Spec) bool { return !(position.Encoding{p}).Folds() }))
@@ -240,12 +239,8 @@ func TestExport_FaultAtAnyOperationLeavesNothing(t *testing.T) {
 				}
 				left, _ := os.ReadDir(parent)
 				renamed := strings.Contains(files.trace[failAt-1], "syncdir "+filepath.Base(parent))
-				switch {
-				case err == nil:
-					t.Errorf("%s, %v at %s: no error", format, mode, files.trace[failAt-1])
-				case !renamed && len(left) > 0:
-					t.Errorf("%s, %v at %s: left %v", format, mode, files.trace[failAt-1], left)
-				}
+				check(t, err != nil && (renamed || len(left) == 0),
+					"%s, %v at %s: %v, left %v", format, mode, files.trace[failAt-1], err, left)
 			}
 		}
 	}
@@ -561,12 +556,10 @@ func TestONNX_MutatedFiles(t *testing.T) {
 			logits, err = mutated.Logits(images)
 			mutated.Finalize()
 		}
-		switch took := time.Since(start); {
-		case took > 20*time.Second:
-			t.Errorf("mutation %d took %v", i, took)
-		case err != nil:
+		check(t, time.Since(start) <= 20*time.Second, "mutation %d took %v", i, time.Since(start))
+		if err != nil {
 			refused++
-		case len(logits) > 0:
+		} else if len(logits) > 0 {
 			ran++
 		}
 	}

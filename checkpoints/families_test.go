@@ -3,7 +3,6 @@
 package checkpoints
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -59,9 +58,8 @@ func testFamiliesEqualTheirSoftware(t *testing.T) {
 			// Exported in its own format, and in ours, it has the same numbers.
 			for _, format := range formats {
 				dir := exported(t, m, ExportOptions{Format: format, Headless: headless, DType: "float16"})
-				if config := readFile(t, filepath.Join(dir, foreignConfig)); format == formatTimm &&
-					!bytes.Contains(config, []byte(`"fixed_input_size": true`)) {
-					t.Errorf("timm would resize the images of %s", config)
+				if format == formatTimm { // which would resize the images otherwise
+					is.Said(t, format, string(readFile(t, filepath.Join(dir, foreignConfig))), `"fixed_input_size": true`)
 				}
 				back := imported(t, dir, ImportOptions{HeadOptional: true})
 				if format == formatHF && classOf(t, dir) == classOf(t, source) {
@@ -432,9 +430,8 @@ func TestFields_DefaultsAreTheSoftwares(t *testing.T) {
 		}
 		for _, field := range f.fields {
 			want, known := defaults[field.key]
-			if f.format == formatTimm && field.get != nil && !known {
-				t.Errorf("%s has no argument %q", f.class, field.key) // Python refuses it
-			}
+			check(t, f.format != formatTimm || field.get == nil || known, // Python refuses it
+				"%s has no argument %q", f.class, field.key)
 			if !known || field.byDefault == nil || f.format == formatTimm && want == nil { // null: a default of its own
 				continue
 			}
@@ -641,9 +638,9 @@ func TestFields_AreReadAndWritten(t *testing.T) {
 	}
 	plain := changedBy(ownViT("learned"), func(c *vit.Config) { c.QKVBias = "qv" }) // which VisionTransformer lacks
 	m, out, err := forExport(formatTimm, plain, true, nil)
-	if err != nil || m.family != &timmEva || out["rope_type"] != "cat" || fmt.Sprint(out["rope_temperature"]) != "10000" {
-		t.Errorf("%v, rope_type of a model without rotary positions is %v, timm's default is cat", err, out["rope_type"])
-	}
+	gomlxtest.NoError(t, err)
+	is.Equal(t, "rotation of a model without one", fmt.Sprint(m.family.class, out["rope_type"], out["rope_temperature"]),
+		fmt.Sprint(timmEva.class, "cat", 10000)) // timm's defaults
 }
 
 // CLIP's file has a configuration for each tower, or that of the image tower alone. CLIPConfig of transformers 5.23
@@ -715,9 +712,7 @@ func TestArchitectures_ComeBackFromTheirArguments(t *testing.T) {
 		f := gomlxtest.Must(timmFamily(name))(t)
 		m, err := f.read(gomlxtest.Must(timmArgs(name, nil))(t), true)
 		if err != nil {
-			if want[name] != nil || !strings.Contains(err.Error(), " is ") { // names the option
-				t.Errorf("%s: %v", name, err)
-			}
+			check(t, want[name] == nil && strings.Contains(err.Error(), " is "), "%s: %v", name, err) // names the option
 			continue
 		}
 		read++

@@ -503,10 +503,9 @@ func TestImport_PreprocessingOrTheReason(t *testing.T) {
 		m := imported(t, file, ImportOptions{})
 		gomlxtest.Must(m.Resize(6, 10, ""))(t)
 		said := strings.Count(strings.Join(m.Report, "\n"), "preprocessing: ")
-		if (m.Preprocess != nil) != taken || (m.PreprocessError == nil) != taken || said != when(!taken, 1) ||
-			taken && m.Preprocess.Size != [2]int{6, 10} || (inspected(t, file).PreprocessError == "") != taken {
-			t.Errorf("%s: %+v, %v, %q", text, m.Preprocess, m.PreprocessError, m.Report)
-		}
+		check(t, (m.Preprocess != nil) == taken && (m.PreprocessError == nil) == taken && said == when(!taken, 1) &&
+			(!taken || m.Preprocess.Size == [2]int{6, 10}) && (inspected(t, file).PreprocessError == "") == taken,
+			"%s: %+v, %v, %q", text, m.Preprocess, m.PreprocessError, m.Report)
 	}
 }
 
@@ -566,10 +565,9 @@ func TestLabels_OfTheHead(t *testing.T) {
 		967: "espresso", 999: "toilet tissue"} {
 		check(t, len(names) == 1000 && names[class] == want, "%d is %q, want %q", class, names[class], want)
 	}
-	if slices.Sort(names); len(slices.Compact(names)) != 1000 || knownLabels(formatTimm, 21843) != nil ||
-		knownLabels(formatHF, 1000) != nil {
-		t.Error("names of other classes, or a name twice")
-	}
+	slices.Sort(names)
+	is.Equal(t, "names, and those of other classes", []int{len(slices.Compact(names)),
+		len(knownLabels(formatTimm, 21843)), len(knownLabels(formatHF, 1000))}, []int{1000, 0, 0})
 }
 
 // Weights of timm without a config.json have the sizes of the architecture, and their grid from the options.
@@ -675,13 +673,11 @@ func TestImport_UsualSize(t *testing.T) {
 		}
 		m := imported(t, file, ImportOptions{UsualSize: true})
 		is.Equal(t, text, [2]int{m.Config.ImageRows, m.Config.ImageCols}, want)
-		if p := m.Preprocess; text == of("9", "5") && (p.Size != [2]int{9, 5} || p.Trim != [2]int{8, 4} ||
-			m.Usual != p.Trim) {
-			t.Errorf("patches of 2: %+v, pixels %v", p, m.Usual)
-		}
-		if m = imported(t, file, ImportOptions{}); m.Config.ImageRows != 6 || m.Config.ImageCols != 10 ||
-			text == of("9", "5") && (m.Preprocess.Size != [2]int{6, 10} || m.Preprocess.Trim != [2]int{}) {
-			t.Errorf("%s: without the option %+v, %+v", text, m.Config, m.Preprocess)
+		own := imported(t, file, ImportOptions{})
+		is.Equal(t, text+" without the option", [2]int{own.Config.ImageRows, own.Config.ImageCols}, [2]int{6, 10})
+		if text == of("9", "5") { // patches of 2
+			p, q := m.Preprocess, own.Preprocess
+			is.Equal(t, text, [][2]int{p.Size, p.Trim, m.Usual, q.Size, q.Trim}, [][2]int{{9, 5}, {8, 4}, {8, 4}, {6, 10}, {}})
 		}
 	}
 	trimmed := preprocess.Settings{Resize: preprocess.ResizeExact, Size: [2]int{9, 5}, Trim: [2]int{8, 4}}

@@ -292,14 +292,11 @@ func TestImport_Refusals(t *testing.T) {
 		file := put(t, c.n, c.weights, c.config)
 		m, err := Import(file, c.options)
 		refuses(t, fmt.Sprintf("%d, %s %.80s, %+v", i, c.n.format, c.config, c.options), err, c.want, c.names)
-		if classes := cmp.Or(c.options.Classes, 13); err == nil && (m.Config.Heads != 7 || m.Config.Classes != classes) {
-			t.Errorf("%d: %+v", i, m.Config)
-		}
+		check(t, err != nil || m.Config.Heads == 7 && m.Config.Classes == cmp.Or(c.options.Classes, 13), "%d: %+v", i, m)
 		info, failed := Inspect(file, c.options)
 		check(t, c.want != inFile || failed != nil || info.Refused != "", "%d: Inspect does not refuse it", i)
-		if format := (*formatError)(nil); errors.As(err, &format) && filepath.Dir(format.File) != filepath.Dir(file) {
-			t.Errorf("%d: the error names %s", i, format.File)
-		}
+		format := (*formatError)(nil)
+		check(t, !errors.As(err, &format) || filepath.Dir(format.File) == filepath.Dir(file), "%d: %v names another", i, err)
 	}
 }
 
@@ -440,10 +437,9 @@ func TestImport_MutatedFiles(t *testing.T) {
 		name := fmt.Sprintf("mutation %d of %s", i, target)
 		check(t, used <= uint64(3*(len(raw)+size)+16<<20), "%s: %d bytes allocated for %d", name, used, len(raw)+size)
 		check(t, took <= 20*time.Second, "%s: %v", name, took)
-		switch {
-		case err != nil && (!strings.HasPrefix(err.Error(), "checkpoints: ") || strings.Contains(err.Error(), "\n")):
-			t.Errorf("%s: %v", name, err)
-		case err == nil:
+		if err != nil {
+			is.Refused(t, name, err, "checkpoints: ")
+		} else {
 			accepted++
 			for _, v := range (naming{&native, ""}).variables(m.Config) {
 				x := m.Variables[v.path]
@@ -453,9 +449,8 @@ func TestImport_MutatedFiles(t *testing.T) {
 		info, failed := Inspect(filepath.Dir(target), ImportOptions{})
 		check(t, failed == nil || !strings.Contains(failed.Error(), "\n"), "%s: %v", name, failed)
 		refused := failed != nil || info.Refused != ""
-		if err == nil && (m.PreprocessError != nil) != (info.PreprocessError != "") {
-			t.Errorf("%s: Inspect says %q, Import %v", name, info.PreprocessError, m.PreprocessError)
-		}
+		check(t, err != nil || (m.PreprocessError != nil) == (info.PreprocessError != ""),
+			"%s: Inspect says of preprocessing %v, Import %v", name, info, m)
 		headless := failed == nil && info.Config.Classes == 0
 		// A zip has its checksums behind the numbers, which Inspect does not read.
 		check(t, refused == (err != nil) || headless || filepath.Ext(target) == ".npz",
