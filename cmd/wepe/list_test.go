@@ -78,9 +78,8 @@ func TestSettings_AreKnownAndHaveAMeaning(t *testing.T) {
 // Flags that stand after those of a section are of the command.
 func TestHelp_SharedFlagsAreInTheFirstSection(t *testing.T) {
 	for _, c := range []string{"predict", "eval", "verify", "inspect"} {
-		if text := succeeds(t, c+" --help"); strings.Index(text, "--json") > strings.Index(text, "--grid") {
-			t.Errorf("%s:\n%s", c, text)
-		}
+		text := succeeds(t, c+" --help")
+		is.Equal(t, c+": --json is below --grid", strings.Index(text, "--json") > strings.Index(text, "--grid"), false)
 	}
 }
 
@@ -166,11 +165,10 @@ var usage = map[string][]string{
 }
 
 func TestUsage_IsRefusedInOneLineThatNamesTheFlag(t *testing.T) {
-	check := func(line, want string, codes ...int) error {
-		_, code, err := invoke(t, line)
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") || code != codes[0] {
-			t.Errorf("wepe %s: exit code %d, %v, want %q", line, code, err, want)
-		}
+	check := func(line, want string, code int) error {
+		_, got, err := invoke(t, line)
+		is.Equal(t, "exit code of wepe "+line, got, code)
+		is.Refused(t, "wepe "+line, err, want)
 		return err
 	}
 	for line, meant := range misspelt {

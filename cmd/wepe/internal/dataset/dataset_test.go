@@ -44,7 +44,7 @@ func TestOpen_ASplitDirectoryAlsoRenamed(t *testing.T) {
 	is.Equal(t, "ignored", d.ignored, ".heic (1)")
 	name, identity := d.Name, d.Identity()
 	d.Rename("earlier")
-	is.Equal(t, "its identity, under its name", []bool{d.Identity() == identity, d.Is(name, identity)}, []bool{false, true})
+	is.Equal(t, "an identity, its own", []bool{d.Identity() == identity, d.Is(name, identity)}, []bool{false, true})
 	s := gomlxtest.Must(d.Load(t.Context(), finetune.Recipe{Augment: data.Augment{Size: [2]int{3, 5}}}))(t)
 	for _, split := range []data.Dataset{s.Train, s.Validation, s.Test} {
 		is.Said(t, "the name of a split", "in "+split.Describe().Name, "in earlier")
