@@ -271,37 +271,6 @@ func TestImport_WrappedNames(t *testing.T) {
 
 func prefix(with string) func(string) string { return func(name string) string { return with + name } }
 
-func TestDINO_EveryStage(t *testing.T) { fixtures.Each(t, testDINOEveryStage) }
-
-// Package vit compares what is within a branch; attention and MLP are those before their factors.
-func testDINOEveryStage(t *testing.T) {
-	for _, set := range dinoSets {
-		want := fixtures.Tensors(t, set, "tensors.safetensors")
-		for _, prefix := range []string{"", "rect."} {
-			images, names := want[prefix+"images_nhwc"], []string(nil)
-			m, store := imported(t, fixtures.Dir(t, set), optionsFor(t, set, images.Shape[1:3]...)), model.NewStore()
-			gomlxtest.NoError(t, m.Load(store.RootScope().In("vit")))
-			got := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) (nodes []*Node) {
-				tr := m.Config.Trace(s.In("vit"), in[0], true)
-				b := tr.Blocks[0]
-				names = nil
-				for name, x := range map[string]*Node{"embeddings_output": tr.Tokens, "logits": tr.Logits,
-					"layer_0.attention_weights_out": b.Weights, "layer_0.attention_output": b.Attention,
-					"layer_0.mlp_gate_output": b.Gate, "layer_0.mlp_up_output": b.Hidden, "layer_0.mlp_output": b.MLP,
-					"final_norm_output": tr.Encoded, "pooler_output": tr.Pooled} {
-					if _, held := want[prefix+name]; held {
-						names, nodes = append(names, prefix+name), append(nodes, x)
-					}
-				}
-				return append(nodes, tr.Logits)
-			}, gomlxtest.Input(images))
-			for i, name := range names {
-				gomlxtest.NearAbs(t, set+" "+name, got[i], want[name].Data, readMeta(t, set).Tolerance.Abs)
-			}
-		}
-	}
-}
-
 // gradientPaths are our variables whose gradients the fixtures have, by the end of their names.
 var gradientPaths = map[string]string{
 	"embeddings.cls_token": classPath, "embeddings.register_tokens": registersPath,
@@ -313,45 +282,52 @@ var gradientPaths = map[string]string{
 	"layer.0.mlp.weights_in.bias": "block_00/mlp/gate/biases", // likewise for the hidden layer after it
 }
 
-func TestDINO_Gradients(t *testing.T) { fixtures.Each(t, testDINOGradients) }
+func TestDINO_EveryStageAndGradient(t *testing.T) { fixtures.Each(t, testDINOEveryStageAndGradient) }
 
-func testDINOGradients(t *testing.T) {
+// Package vit compares what is within a branch; attention and MLP are those before their factors.
+func testDINOEveryStageAndGradient(t *testing.T) {
 	part := regexp.MustCompile(`(embeddings|layer)\..*`)
 	for _, set := range dinoSets {
-		want := fixtures.Tensors(t, set, "tensors.safetensors")
-		images := want["images_nhwc"]
-		m, store := imported(t, fixtures.Dir(t, set), optionsFor(t, set, images.Shape[1:3]...)), model.NewStore()
-		gomlxtest.NoError(t, m.Load(store.RootScope().In("vit")))
-		var names, paths []string
-		for name := range want {
-			if end, ok := strings.CutPrefix(name, "grad_out."); ok {
-				path := gradientPaths[part.FindString(end)]
-				if names, paths = append(names, name), append(paths, path); path == "" {
-					t.Fatalf("%s: no variable for %s", set, name)
+		want, tolerance := fixtures.Tensors(t, set, "tensors.safetensors"), readMeta(t, set).Tolerance
+		for _, prefix := range []string{"", "rect."} {
+			images, names := want[prefix+"images_nhwc"], []string(nil)
+			m, store := imported(t, fixtures.Dir(t, set), optionsFor(t, set, images.Shape[1:3]...)), model.NewStore()
+			gomlxtest.NoError(t, m.Load(store.RootScope().In("vit")))
+			got := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) (nodes []*Node) {
+				tr := m.Config.Trace(s.In("vit"), in[0], true)
+				b, out := tr.Blocks[0], tr.Logits
+				if rotaryOnly(m.Config) {
+					out = tr.Encoded
 				}
+				all := map[string]*Node{"embeddings_output": tr.Tokens, "layer_0.attention_weights_out": b.Weights,
+					"layer_0.attention_output": b.Attention, "layer_0.mlp_gate_output": b.Gate, "layer_0.mlp_up_output": b.Hidden,
+					"layer_0.mlp_output": b.MLP, "final_norm_output": tr.Encoded, "pooler_output": tr.Pooled, "logits": tr.Logits}
+				gradient := func(path string) *Node {
+					variable := store.GetVariable("/vit/" + path).NodeValue(in[0].Graph())
+					return Gradient(ReduceAllSum(Mul(out, in[1])), variable)[0]
+				}
+				names = nil
+				for name := range want {
+					x := all[strings.TrimPrefix(name, prefix)]
+					if of, trains := strings.CutPrefix(name, "grad_out."); trains && prefix == "" {
+						x = gradient(gradientPaths[part.FindString(of)])
+					}
+					if x == nil || strings.HasPrefix(name, "rect.") != (prefix != "") {
+						continue
+					}
+					if strings.HasSuffix(name, "weights_in.bias") {
+						x = Concatenate([]*Node{x, gradient("block_00/mlp/hidden/biases")}, 0)
+					} else if strings.HasSuffix(name, ".weight") { // [out, in]
+						x = Transpose(x, 0, 1)
+					}
+					names, nodes = append(names, name), append(nodes, x)
+				}
+				return append(nodes, tr.Logits)
+			}, gomlxtest.Input(images), gomlxtest.Input(want["grad_in.final"]))
+			for i, name := range names {
+				near := map[bool]float64{true: tolerance.Grad, false: tolerance.Abs}[strings.Contains(name, "grad_out.")]
+				gomlxtest.NearAbs(t, set+" "+name, got[i], want[name].Data, near)
 			}
-		}
-		got := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
-			tr := m.Config.Trace(s.In("vit"), in[0], false)
-			out := tr.Logits
-			if rotaryOnly(m.Config) {
-				out = tr.Encoded
-			}
-			var of []*Node
-			for _, path := range append(paths, "block_00/mlp/hidden/biases") {
-				of = append(of, store.GetVariable("/vit/"+path).NodeValue(in[0].Graph()))
-			}
-			return Gradient(ReduceAllSum(Mul(out, in[1])), of...)
-		}, gomlxtest.Input(images), gomlxtest.Input(want["grad_in.final"]))
-		for i, name := range names {
-			gradient := got[i]
-			if strings.HasSuffix(name, "weights_in.bias") {
-				gradient = append(slices.Clone(gradient), got[len(names)]...)
-			}
-			if x := want[name]; strings.HasSuffix(name, ".weight") { // [out, in]
-				gradient = gomlxtest.Reversed(gradient, x.Shape[1], 1, x.Shape[0])
-			}
-			gomlxtest.NearAbs(t, set+" "+name, gradient, want[name].Data, readMeta(t, set).Tolerance.Grad)
 		}
 	}
 }

@@ -81,8 +81,7 @@ func sameVariables(t *testing.T, got, want *model.Store, omit func(string) bool)
 	check(t, len(gotVars) == len(wantVars), "%d variables, want %d", len(gotVars), len(wantVars))
 	for path, w := range wantVars {
 		g := gotVars[path]
-		if g == nil {
-			t.Errorf("%s is missing", path)
+		if check(t, g != nil, "%s is missing", path); g == nil {
 			continue
 		}
 		check(t, g.Shape().Equal(w.Shape()) && g.Trainable == w.Trainable,
@@ -683,10 +682,9 @@ func TestFind_SkipsDamagedCheckpoints(t *testing.T) {
 		damage(beside(t, dir, newStore(t, 2), 2, map[string]float64{"best": 0.25}))
 		gomlxtest.NoError(t, os.Mkdir(filepath.Join(dir, "step-00000009.tmp-4"), 0o755))
 		got, skipped := newest(t, dir)
-		if got == nil || got.Step != 1 || len(skipped) != 2 || !strings.Contains(skipped[0].Error(), ".tmp-4") ||
-			strings.Contains(skipped[1].Error(), "\n") {
-			t.Fatalf("%s: latest %+v, skipped %v", name, got, skipped)
-		}
+		is.Equal(t, name+": the step, skipped", []int{int(got.Step), len(skipped)}, []int{1, 2})
+		is.Refused(t, name, skipped[0], ".tmp-4")
+		is.Refused(t, name, skipped[1], dir)
 		store := model.NewStore()
 		gomlxtest.NoError(t, got.Load(store, nil))
 		sameVariables(t, store, intact, nil)

@@ -209,9 +209,8 @@ func TestWeights_MalformedFilesTakeLittleMemory(t *testing.T) {
 	for _, dims := range []string{"0" + strings.Repeat(",1", maxRank-1), "0"} {
 		var err error
 		good := manyTensors(dims, maxTensors/8)
-		if used, _ := campaign.Cost(func() { _, err = readAll(good) }); err != nil || used > limit(good) {
-			t.Errorf("a good file of %d bytes: %v, %d bytes allocated", len(good), err, used)
-		}
+		used, _ := campaign.Cost(func() { _, err = readAll(good) })
+		check(t, err == nil && used <= limit(good), "a good file of %d bytes: %v, %d bytes allocated", len(good), err, used)
 	}
 	for file, attacks := range map[string][]malformed{"x.safetensors": malformedFiles, "x.npz": hostileNPZ(t)} {
 		for _, m := range attacks {
@@ -226,10 +225,9 @@ func TestWeights_MalformedFilesTakeLittleMemory(t *testing.T) {
 			} else {
 				used, err = campaign.Malformed(t, read)
 			}
-			if format := (*formatError)(nil); !errors.As(err, &format) || !strings.Contains(err.Error(), m.want) ||
-				format.File != file || used > bound {
-				t.Errorf("%s: %v, want a formatError with %q; %d bytes allocated, at most %d", m.name, err, m.want, used, bound)
-			}
+			format := (*formatError)(nil)
+			check(t, errors.As(err, &format) && strings.Contains(err.Error(), m.want) && format.File == file && used <= bound,
+				"%s: %v, want a formatError with %q; %d bytes allocated, at most %d", m.name, err, m.want, used, bound)
 		}
 	}
 }
@@ -358,9 +356,8 @@ func TestHalf_RoundsTiesToEven(t *testing.T) {
 				}
 			}
 		}
-		if got := c.bits(math.Float32frombits(0x7f800001)); !(widened(int(got)) != widened(int(got))) {
-			t.Errorf("%s: a NaN of low bits becomes %#04x", c.dtype, got)
-		}
+		got := widened(int(c.bits(math.Float32frombits(0x7f800001))))
+		check(t, got != got, "%s: a NaN of low bits becomes %g", c.dtype, got)
 	}
 }
 
@@ -444,9 +441,8 @@ func readNPZ(t testing.TB, raw []byte) (map[string][]float32, error) {
 		if err != nil {
 			return nil, err
 		}
-		if out[name] = slices.Clone(flat); len(flat) != shapes.Make(x.dtype, x.dims...).Size() {
-			t.Errorf("%q: %d numbers for %v", name, len(flat), x.dims)
-		}
+		out[name] = slices.Clone(flat)
+		is.Equal(t, "numbers of "+name, len(flat), shapes.Make(x.dtype, x.dims...).Size())
 	}
 	return out, nil
 }
@@ -493,9 +489,8 @@ func TestOpen_FindsWeightsByTheirNames(t *testing.T) {
 
 func TestNPZ_WhatCannotBeWrittenIsAnError(t *testing.T) {
 	failing := outTensor{"x", shapes.Make(dtypes.Float32, 2), func(io.Writer) error { return io.ErrClosedPipe }}
-	check(t, errors.Is(writeNPZ(io.Discard, []outTensor{failing}), io.ErrClosedPipe), "a closed pipe")
-	integers := []outTensor{asIs("n", tensors.FromValue([]int64{1, 2}))}
-	check(t, writeNPZ(io.Discard, integers) != nil, "integers were written")
+	is.Error(t, "a closed pipe", writeNPZ(io.Discard, []outTensor{failing}), io.ErrClosedPipe)
+	check(t, writeNPZ(io.Discard, []outTensor{asIs("n", tensors.FromValue([]int64{1, 2}))}) != nil, "integers were written")
 }
 
 // overlapping returns a zip whose list names one member of 10,000 bytes a hundred times.
