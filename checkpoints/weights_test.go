@@ -490,7 +490,8 @@ func TestOpen_FindsWeightsByTheirNames(t *testing.T) {
 func TestNPZ_WhatCannotBeWrittenIsAnError(t *testing.T) {
 	failing := outTensor{"x", shapes.Make(dtypes.Float32, 2), func(io.Writer) error { return io.ErrClosedPipe }}
 	is.Error(t, "a closed pipe", writeNPZ(io.Discard, []outTensor{failing}), io.ErrClosedPipe)
-	check(t, writeNPZ(io.Discard, []outTensor{asIs("n", tensors.FromValue([]int64{1, 2}))}) != nil, "integers were written")
+	integers := []outTensor{asIs("n", tensors.FromValue([]int64{1, 2}))}
+	check(t, writeNPZ(io.Discard, integers) != nil, "integers were written")
 }
 
 // overlapping returns a zip whose list names one member of 10,000 bytes a hundred times.

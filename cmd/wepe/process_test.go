@@ -93,9 +93,8 @@ func TestKill_EndsWithTheBitsOfAnUninterruptedTraining(t *testing.T) {
 		}
 		ends(t, command...)
 		got, end := lastVariables(t, run)
-		if end != steps || string(got) != string(want) {
-			t.Fatalf("after kills the run ends at step %d with other variables than the unbroken one", end)
-		}
+		is.Equal(t, "the last step", end, steps)
+		is.Equal(t, "variables are those of the unbroken run", string(got) == string(want), true)
 		rows := results(t, run)
 		is.Equal(t, "results", len(rows), 1)
 		is.Equal(t, "validation", rows[0].Validation, wholeRow.Validation)

@@ -105,11 +105,9 @@ func TestNeighbours_AreOfFeaturesOfTheServedModel(t *testing.T) {
 	nearest := gomlxtest.Must(neighbours(out, m))(t)
 	f := gomlxtest.Must(m.Embed(filepath.Join(dir, "green", "c.png")))(t)[0]
 	got := nearest(f.Class, f.Mean, 2) // class token and mean have the same width: only one of them was written
-	if len(got) != 2 || got[0].Name != "green/c.png" || got[0].Label != "green" || got[0].Similarity < 1-1e-6 {
-		t.Errorf("the neighbours of green/c.png are %+v", got)
-	}
+	is.Equal(t, "neighbours", []any{len(got), got[0].Name, got[0].Label}, []any{2, "green/c.png", "green"})
+	is.Near(t, "similarity to itself", got[0].Similarity, 1, 1e-6)
 	other := gomlxtest.Must(finetune.OpenOptions{Size: [2]int{40, 40}}.Open(gomlxtest.Backend(), oldRun))(t)
 	defer other.Finalize()
-	_, err := neighbours(out, other)
-	is.Equal(t, "features of another preprocessing are taken", err == nil, false)
+	is.Refused(t, "features of another preprocessing", is.ErrorOf(neighbours(out, other)))
 }

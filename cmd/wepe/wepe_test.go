@@ -301,22 +301,13 @@ func TestPredict_ReportsEachUnreadImageAndGoesOn(t *testing.T) {
 		is.Equal(t, "exit code", code, 1)
 		is.Said(t, "error", fmt.Sprint(err), "300 of 301")
 	})
-	var got struct { // the fields of wepe serve
-		Images []struct {
-			Name, Error string
-			Labels      []struct {
-				Label       string
-				Class       *int
-				Probability float64
-			}
-		}
-	}
-	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got.Images) != n+1 ||
-		len(got.Images[n].Labels) != 4 || got.Images[n].Name != args[n+1] || got.Images[n].Labels[0].Label == "" ||
-		got.Images[n].Labels[0].Class == nil || got.Images[n].Labels[0].Probability < 0.25 ||
-		!strings.HasPrefix(got.Images[0].Error, "bad.png: ") {
-		t.Errorf("%v: %.300s", err, out)
-	}
+	is.Said(t, "as of wepe serve", out, `"name":`, `"error":`, `"labels":`, `"label":`, `"class":`, `"probability":`)
+	var got struct{ Images []finetune.Prediction }
+	gomlxtest.NoError(t, json.Unmarshal([]byte(out), &got))
+	last := got.Images[len(got.Images)-1]
+	is.Equal(t, "images, the last", []any{len(got.Images), last.Name, len(last.Labels)}, []any{n + 1, hostile, 4})
+	is.Equal(t, "a likely one", last.Labels[0].Probability >= 0.25 && last.Labels[0].Name != "", true)
+	is.Said(t, "the first", "error "+got.Images[0].Error, "error bad.png: ")
 	for _, name := range []string{"bad.png", "missing0:", "missing298:"} {
 		is.Equal(t, name+" is reported", strings.Count(text, name), 1)
 	}
@@ -379,12 +370,9 @@ func TestDirectory_HoldsOneRun(t *testing.T) {
 	refused := func(code int, field, line string) {
 		t.Helper()
 		_, got, err := invoke(t, line)
-		if got != code || otherRun(err) != field {
-			t.Errorf("wepe %s: exit code %d, %v; want %d and %q", line, got, err, code, field)
-		}
-		if described() != before {
-			t.Fatalf("wepe %s is refused but changes the description", line)
-		}
+		is.Equal(t, fmt.Sprint("exit code, and what differs, of wepe ", line, ": ", err), []any{got, otherRun(err)},
+			[]any{code, field})
+		is.Equal(t, "the description after wepe "+line, described(), before)
 	}
 	for line, field := range map[string]string{"train --data " + b + scratch + " --out A2": "dataset",
 		first + " --recipe cifar100-small --out A2": "recipe", first + " --seed 7 --out A2": "seed",
@@ -564,10 +552,8 @@ func TestDetect_TrainsMeasuresAndUsesADetector(t *testing.T) {
 	}
 	file := filepath.Join(images(t, "one", 1, 60, 50), "red", "a.png")
 	for image, found := range asJSON[map[string][]object](t, "detect predict --score-threshold 0", run, file) {
-		drawn := filepath.Join(run, "found", "a.png")
-		if _, err := os.Stat(drawn); image != file || len(found) == 0 || err != nil {
-			t.Errorf("predict %s: %v, %v", image, found, err)
-		}
+		gomlxtest.Must(os.Stat(filepath.Join(run, "found", "a.png")))(t)
+		is.Equal(t, "the image, and objects in it", []any{image, len(found) > 0}, []any{file, true})
 	}
 	gomlxtest.NoError(t, os.WriteFile("bad.png", []byte("no image"), 0o600)) // first: the others are shown all the same
 	out, code, _ := invoke(t, "detect", "predict", run, "bad.png", file, "--score-threshold", "1", "--json")
