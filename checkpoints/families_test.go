@@ -212,9 +212,7 @@ func TestImport_TransformersNamesInMemory(t *testing.T) {
 			}
 			renamed++
 		}
-		if renamed < 5*want.Config.Depth {
-			t.Fatalf("%s: %d names of %d blocks", class, renamed, want.Config.Depth)
-		}
+		check(t, renamed >= 5*want.Config.Depth, "%s: %d names of %d blocks", class, renamed, want.Config.Depth)
 		again := t.TempDir()
 		writeWeights(t, filepath.Join(again, foreignWeights), all)
 		putFile(t, filepath.Join(again, foreignConfig), readFile(t, filepath.Join(dir, foreignConfig)))

@@ -395,10 +395,9 @@ func TestResample_CopiesAnEqualGridAndPrefixRows(t *testing.T) {
 			in[0], in[1] = float32(math.NaN()), float32(math.Copysign(0, -1))
 			for to, same := range map[gridSize]int{{2, 8}: len(in), {4, 4}: prefix * width} {
 				got, _, err := Resample(in, width, prefix, gridSize{2, 8}, to, kind)
-				if err != nil || len(got) != len(in) || &got[0] == &in[0] || !slices.EqualFunc(got[:same], in[:same], bits) ||
-					same < len(in) && slices.EqualFunc(got[same:], in[same:], bits) {
-					t.Errorf("%s, prefix %d to %v: %v, %v", kind, prefix, to, got, err)
-				}
+				check(t, err == nil && len(got) == len(in) && &got[0] != &in[0] && slices.EqualFunc(got[:same], in[:same], bits) &&
+					(same == len(in) || !slices.EqualFunc(got[same:], in[same:], bits)),
+					"%s, prefix %d to %v: %v, %v", kind, prefix, to, got, err)
 			}
 		}
 	}

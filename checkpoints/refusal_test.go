@@ -486,9 +486,8 @@ func TestImport_LeaksNothing(t *testing.T) {
 	campaign.Leaks(t, 20, func(int) {
 		unlock := gomlxtest.Must(Lock(dir))(t)
 		c, skipped := newest(t, dir)
-		if err := c.Load(model.NewStore(), nil); err != nil || len(skipped) != 1 {
-			t.Fatal(err, skipped)
-		}
+		gomlxtest.NoError(t, c.Load(model.NewStore(), nil))
+		is.Equal(t, "skipped", len(skipped), 1)
 		refused := 0
 		for _, file := range files {
 			_, err := Import(file, ImportOptions{Hints: Hints{Grid: smallGrid}})
@@ -596,9 +595,7 @@ func fuzzConfig(t *testing.T, config strictjson.Object) {
 	}
 	for _, f := range families {
 		m, err := f.read(fields, true)
-		if accepted(t, err, false) && !sound(m.config) {
-			t.Errorf("%s is read as %+v", f.class, m.config)
-		}
+		check(t, !accepted(t, err, false) || sound(m.config), "%s is read as %+v", f.class, m)
 	}
 	for key, value := range fields {
 		size, err := imageSize(value)

@@ -595,10 +595,8 @@ func TestFind_WeightsOfARun(t *testing.T) {
 			if err != nil {
 				step = -1
 			}
-			if step != want || len(skipped) != c.skipped[which] || kind != map[int64]string{7: BestDir, 9: LastDir}[step] {
-				t.Errorf("best %q, last %q: %q is step %d of %q, %v, skipped %v; want step %d", c.best, c.last, which, step, kind,
-					err, skipped, want)
-			}
+			is.Equal(t, fmt.Sprintf("best %q, last %q: %q: %v, skipped", c.best, c.last, which, err),
+				[]any{step, kind, len(skipped)}, []any{want, map[int64]string{7: BestDir, 9: LastDir}[want], c.skipped[which]})
 		}
 	}
 	path := save(t, Saver{Dir: filepath.Join(t.TempDir(), BestDir)}, model.NewStore(), 7, nil)

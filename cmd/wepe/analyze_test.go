@@ -96,9 +96,8 @@ func TestAnalyze_EachModelWithItsOwnPreprocessingAndSize(t *testing.T) {
 	of := "--analyses entropy --data " + images(t, "wide", 3, 20, 44)
 	first, second := analyzed(t, crop+squash+of), analyzed(t, squash+crop+of)
 	for _, model := range []string{"crop", "squash"} {
-		if is.Equal(t, model+", in another order", measured(second[model]), measured(first[model])); len(first[model]) < 6 {
-			t.Errorf("%s: %v", model, first[model])
-		}
+		is.Equal(t, model+", in another order", measured(second[model]), measured(first[model]))
+		is.Equal(t, model+" has rows", len(first[model]) >= 6, true)
 	}
 	is.Equal(t, "two ways of preprocessing are one", measured(first["crop"]) == measured(first["squash"]), false)
 	larger := analyzed(t, squash+of+" --size 96x96")["squash"]
@@ -108,9 +107,8 @@ func TestAnalyze_EachModelWithItsOwnPreprocessingAndSize(t *testing.T) {
 		}
 		return most
 	}
-	if a, b := largest(first["squash"]), largest(larger); !(a > 0 && a <= math.Log(37) && b > math.Log(37)) {
-		t.Errorf("entropy of at most %g at 24×24, %g at 96×96", a, b)
-	}
+	a, b := largest(first["squash"]), largest(larger)
+	is.Equal(t, fmt.Sprint("the largest entropies: ", a, b), a > 0 && a <= math.Log(37) && b > math.Log(37), true)
 }
 
 // The images of a directory are sorted by class: the first ones would be of one.
@@ -120,9 +118,8 @@ func TestAnalyze_ALimitTakesImagesOfAllClasses(t *testing.T) {
 	}
 	some := of(parts(t, map[string]int{"train": 5, "test": 5}, 24, 24))
 	all := of(parts(t, map[string]int{"train": 5, "test": 1}, 24, 24))
-	if is.Equal(t, "3 of 15 images, and the first of each class", some, all); strings.Count(all, "\n") < 6 {
-		t.Errorf("%q", all)
-	}
+	is.Equal(t, "3 of 15 images, and the first of each class", some, all)
+	is.Equal(t, "there are rows", strings.Count(all, "\n") >= 6, true)
 	is.Equal(t, "other images give the same", of(images(t, "own", 5, 24, 24)) == all, false)
 }
 

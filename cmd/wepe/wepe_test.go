@@ -253,9 +253,8 @@ func TestOwnImages_AreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T
 	e := eval(dir)
 	is.Equal(t, "eval", e.Metrics, r.Validation)
 	is.Equal(t, "eval", []any{e.Split, len(e.Classes)}, []any{report.Validation, 3})
-	if flipped := eval(dir + " --tta flip").Metrics; flipped.Loss == e.Metrics.Loss || flipped.Images != 10 {
-		t.Errorf("of two views of each image %v, of one %v", flipped, e.Metrics)
-	}
+	flipped := eval(dir + " --tta flip").Metrics
+	is.Equal(t, "of two views: images, equal", []any{flipped.Images, flipped.Loss == e.Metrics.Loss}, []any{10, false})
 	all, train := eval(dir+" --split all").Metrics, eval(dir+" --split train").Metrics
 	is.Equal(t, "images, and those for training", [2]int{all.Images, train.Images}, [2]int{39, 29})
 	mean := (float64(train.Loss)*29 + float64(e.Metrics.Loss)*10) / 39
