@@ -151,19 +151,37 @@ func TestImport_HintsAndKindsOfCompleteFiles(t *testing.T) {
 	}
 }
 
-// ownEncodings are all names of encodings, and some combinations of two.
-var ownEncodings = append(position.Names(), "wepe+rope-mixed", "learned+rope-axial", "hybrid+liere", "fope+wepe-bias")
-
 func TestNative_EveryEncoding(t *testing.T) {
 	gomlxtest.OnGo(t)
-	for _, position := range gomlxtest.Encodings(ownEncodings) {
+	for _, position := range gomlxtest.Encodings(append(position.Names(), "wepe+rope-mixed", "learned+rope-axial",
+		"hybrid+liere", "fope+wepe-bias")) {
 		c := ownViT(position)
 		c.PatchNorm, c.Pool = true, "mean"
 		store := stirred(t, c, nil)
 		store.SetParam("/learning_rate", 0.1) // a training setting, not exported
 		dir := exportedFrom(t, store, c, ExportOptions{Format: formatNative})
-		t.Run(position+" comes back", func(t *testing.T) { comesBack(t, store, c, dir) })
-		t.Run(position+" without all of its variables", func(t *testing.T) { refusesLessThanAll(t, dir) })
+		t.Run(position+" comes back", func(t *testing.T) {
+			images := Noise(c, 2, 5)
+			m := imported(t, dir, ImportOptions{})
+			is.Equal(t, "model", m.Config, c)
+			is.Equal(t, "hyperparameters", len(m.Params), 0)
+			same(t, c.Position, m, inStore(store))
+			near(t, "logits", m.logits(t, images), logitsBelow(t, store, "/vit", c, images), 0)
+			sameBytes(t, dir, exported(t, m, ExportOptions{Format: formatNative}), foreignWeights, foreignConfig, "README.md")
+		})
+		t.Run(position+" without all of its variables", func(t *testing.T) {
+			whole := imported(t, dir, ImportOptions{})
+			for path := range whole.Variables {
+				if !strings.HasPrefix(path, positionsPath) {
+					continue
+				}
+				m := imported(t, dir, ImportOptions{})
+				delete(m.Variables, path)
+				err := m.Load(model.NewStore().Scope("/vit"))
+				outcome(t, "without "+path, err, strings.TrimSuffix(path, "/values")) // a table counts as one
+			}
+			gomlxtest.NoError(t, whole.Load(model.NewStore().Scope("/vit")))
+		})
 		t.Run(position+" with the variables of others", func(t *testing.T) { refusesUnknownVariables(t, store, c, dir) })
 		if !c.Encoding().Folds() {
 			// Another format does not support attention encodings, with or without a table.
@@ -181,30 +199,6 @@ func inStore(store *model.Store) *Imported {
 		}
 	}
 	return m
-}
-
-func comesBack(t *testing.T, store *model.Store, c vit.Config, dir string) {
-	images := Noise(c, 2, 5)
-	m := imported(t, dir, ImportOptions{})
-	is.Equal(t, "model", m.Config, c)
-	is.Equal(t, "hyperparameters", len(m.Params), 0)
-	same(t, c.Position, m, inStore(store))
-	near(t, "logits", m.logits(t, images), logitsBelow(t, store, "/vit", c, images), 0)
-	sameBytes(t, dir, exported(t, m, ExportOptions{Format: formatNative}), foreignWeights, foreignConfig, "README.md")
-}
-
-func refusesLessThanAll(t *testing.T, dir string) {
-	whole := imported(t, dir, ImportOptions{})
-	for path := range whole.Variables {
-		if !strings.HasPrefix(path, positionsPath) {
-			continue
-		}
-		m := imported(t, dir, ImportOptions{})
-		delete(m.Variables, path)
-		err := m.Load(model.NewStore().Scope("/vit"))
-		outcome(t, "without "+path, err, strings.TrimSuffix(path, "/values")) // a table counts as one
-	}
-	gomlxtest.NoError(t, whole.Load(model.NewStore().Scope("/vit")))
 }
 
 // A variable that does not belong to the model's encoding is refused by name, on import and on export.

@@ -279,21 +279,17 @@ func (f *faultyFiles) do(what, path string, run func() error, half func()) error
 			half()
 		}
 		return &os.PathError{Op: what, Path: path, Err: syscall.ENOSPC}
-	case shortWrite:
-		if half == nil {
-			return &os.PathError{Op: what, Path: path, Err: syscall.EIO}
+	case failIO, shortWrite:
+		if f.mode == shortWrite && half != nil {
+			half()
+			return nil
 		}
-		half()
-		return nil
-	case failIO:
 		return &os.PathError{Op: what, Path: path, Err: syscall.EIO}
-	case crashBefore:
-		f.dead = true
+	}
+	if f.dead = true; f.mode == crashBefore {
 		return errDead
 	}
-	err := run()
-	f.dead = true
-	return errors.Join(err, errDead)
+	return errors.Join(run(), errDead)
 }
 
 func (f *faultyFiles) mkdir(path string) error {
