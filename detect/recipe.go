@@ -136,7 +136,7 @@ var recipes = []func() Recipe{
 		}
 	},
 	// A pretrained ViT, which is all of the network, on some hundred photographs and a CPU: 320×320 pixels, with patches of
-	// 16 windows of a quarter of the image, small heads. A step with ViT-Ti takes seconds. Not measured.
+	// 16 windows of a quarter of the image, small heads. A step with ViT-Ti takes seconds.
 	//
 	//	wepe detect train MODEL --data coco:DIR
 	func() Recipe {
