@@ -10,6 +10,7 @@ import (
 
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 )
 
 // The classes in JieShibo/PETL-ViT (026e4f1, FacT/vtab.py), and the lengths of the test lists in the tests of
@@ -23,31 +24,20 @@ var publishedSizes = map[string][2]int{
 }
 
 func TestTasks_HaveTheSizesOfVTAB(t *testing.T) {
-	if len(Tasks) != 19 || len(publishedSizes) != 19 {
-		t.Fatalf("%d tasks, published %d, want 19", len(Tasks), len(publishedSizes))
-	}
+	is.Equal(t, "tasks, and published", [2]int{len(Tasks), len(publishedSizes)}, [2]int{19, 19})
 	counts := map[string]int{}
 	names := map[string]bool{}
 	for _, task := range Tasks {
 		counts[task.Group]++
-		if got := [2]int{task.Classes, task.Test}; got != publishedSizes[task.Name] {
-			t.Errorf("%s: classes and test images %v, want %v", task.Name, got, publishedSizes[task.Name])
-		}
+		is.Equal(t, task.Name+": classes and test images", [2]int{task.Classes, task.Test}, publishedSizes[task.Name])
 		for _, name := range append([]string{task.Name}, task.Aliases...) {
-			if names[name] || slices.Contains(groups, name) || name == "all" {
-				t.Errorf("%s: the name %s means two things", task.Name, name)
-			}
+			twice := names[name] || slices.Contains(groups, name) || name == "all"
+			is.Equal(t, "the name "+name+" means two things", twice, false)
 			names[name] = true
 		}
-		if task.Source == "" {
-			t.Errorf("%s: no source of its images", task.Name)
-		}
+		is.Equal(t, task.Name+" has no source of its images", task.Source == "", false)
 	}
-	for i, want := range []int{7, 4, 8} {
-		if counts[groups[i]] != want {
-			t.Errorf("%d %s tasks, want %d", counts[groups[i]], groups[i], want)
-		}
-	}
+	is.Equal(t, "tasks of each group", counts, map[string]int{groups[0]: 7, groups[1]: 4, groups[2]: 8})
 }
 
 func TestChoose_ByNameGroupAndAlias(t *testing.T) {
@@ -57,18 +47,15 @@ func TestChoose_ByNameGroupAndAlias(t *testing.T) {
 		}
 		return names
 	}
-	for _, c := range []struct{ list, want string }{
-		{"specialized", "patch_camelyon,eurosat,resisc45,diabetic_retinopathy"},
-		{"dmlab,cifar100", "cifar,dmlab"}, // the order of the table
-		{"pets,oxford_iiit_pet,pets", "oxford_iiit_pet"},
-		{"structured,kitti,dtd", "dtd,clevr_count,clevr_dist,dmlab,dsprites_loc,dsprites_ori,kitti," +
-			"smallnorb_azi,smallnorb_ele"},
-		{"all", strings.Join(names(Tasks), ",")},
+	for list, want := range map[string]string{
+		"specialized":               "patch_camelyon,eurosat,resisc45,diabetic_retinopathy",
+		"dmlab,cifar100":            "cifar,dmlab", // the order of the table
+		"pets,oxford_iiit_pet,pets": "oxford_iiit_pet",
+		"structured,kitti,dtd": "dtd,clevr_count,clevr_dist,dmlab,dsprites_loc,dsprites_ori,kitti," +
+			"smallnorb_azi,smallnorb_ele",
+		"all": strings.Join(names(Tasks), ","),
 	} {
-		chosen, err := Choose(strings.Split(c.list, ","))
-		if got := strings.Join(names(chosen), ","); got != c.want || err != nil {
-			t.Errorf("%s chooses %s, want %s, %v", c.list, got, c.want, err)
-		}
+		is.Equal(t, list, strings.Join(names(gomlxtest.Must(Choose(strings.Split(list, ",")))(t)), ","), want)
 	}
 }
 
@@ -78,8 +65,7 @@ func TestOpen_FindsATaskUnderEachOfItsNames(t *testing.T) {
 		dir := datatest.Tree(t, map[string][]byte{name + "/readme": nil})
 		var log strings.Builder
 		_, err := Open(dir, tasks, true, gomlxtest.Logger(&log)) // the folder exists, its lists do not
-		if folder := filepath.Join(dir, name); err == nil || !strings.Contains(err.Error(), folder) || log.Len() > 0 {
-			t.Errorf("%s: %v, want an error about %s; logged %s", name, err, folder, &log)
-		}
+		is.Refused(t, name, err, filepath.Join(dir, name))
+		is.Equal(t, name+": logged", log.String(), "")
 	}
 }
