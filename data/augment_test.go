@@ -191,7 +191,7 @@ func TestValidate_RefusesStrengthsByName(t *testing.T) {
 		"std":    {Std: [3]float64{1, -1, 1}}, "mean": {Mean: [3]float64{1: math.Inf(1)}}, "crop_ratio": {
 			CropScale: [2]float64{0.5, 1}, CropRatio: [2]float64{0, 1}}, "pad": {Pad: 1, CropScale: [2]float64{0.5, 1}},
 	} {
-		oneLine(t, name, a.Validate(), name)
+		is.Refused(t, name, a.Validate(), name)
 	}
 	gomlxtest.NoError(t, errors.Join(changing.Validate(), strong.Validate()))
 }
@@ -334,7 +334,7 @@ func TestPolicy_IsReadAsItsSourceWritesIt(t *testing.T) {
 	}
 	for _, name := range []string{"", "rand", "rand-x3", "rand-m11", "rand-m", "randaug(2)", "randaug(101,9)",
 		"randaug(2,31)", "rand-mstd100.5", "RandAugment(2,-1)", "autoaugment", "rand-n99999999999999999999"} {
-		oneLine(t, name, is.ErrorOf(parsePolicy(name, fill)))
+		is.Refused(t, name, is.ErrorOf(parsePolicy(name, fill)))
 	}
 }
 

@@ -147,7 +147,7 @@ func TestLoader_ErrorsOfADataset(t *testing.T) {
 	for name, d := range map[string]*Loader{"large": Batches(owned(3), 4, Augment{}, 1),
 		"augment": Batches(owned(3), 2, Augment{HFlip: 2}, 1), "label": Batches(labelled, 2, Augment{}, 1)} {
 		for _, err := range d.Iter() {
-			oneLine(t, name, err)
+			is.Refused(t, name, err)
 			break
 		}
 	}
@@ -222,7 +222,7 @@ func TestFraction_LargerOnesContainSmallerOnes(t *testing.T) {
 	a, b := gomlxtest.Must(Fraction(s, 0.5, 1))(t), gomlxtest.Must(Fraction(s, 0.5, 2))(t)
 	is.Equal(t, "two seeds choose the same images", slices.Equal(rowsOf(t, a), rowsOf(t, b)), false)
 	for _, f := range []float64{0, 1.01, math.NaN()} {
-		oneLine(t, fmt.Sprint("fraction ", f), is.ErrorOf(Fraction(s, f, 1)))
+		is.Refused(t, fmt.Sprint("fraction ", f), is.ErrorOf(Fraction(s, f, 1)))
 	}
 }
 
@@ -238,7 +238,7 @@ func TestRandomSplit_IsAPartition(t *testing.T) {
 		t.Errorf("no images are held out: %v, %v, %v", train, held, err)
 	}
 	for _, n := range []int{-1, 101} {
-		oneLine(t, fmt.Sprint(n, " of 101 images"), errorOfTwo(RandomSplit(s, n, 1)))
+		is.Refused(t, fmt.Sprint(n, " of 101 images"), errorOfTwo(RandomSplit(s, n, 1)))
 	}
 }
 
@@ -474,7 +474,7 @@ func withDamage(t *testing.T, cut ...int) *Files {
 func TestRead_ADamagedImageIsAnErrorByNameOrIsLeftOutAndCounted(t *testing.T) {
 	f := withDamage(t, 31, 209, 299)
 	rows, _, err := fed(streamed(t, f, Streaming{}), Augment{}, 0, inOrder(0, 300, 30))
-	oneLine(t, "an image", err, "0031.png")
+	is.Refused(t, "an image", err, "0031.png")
 	if img := (*ImageError)(nil); len(rows) != 30 || !errors.As(err, &img) || !img.Damaged {
 		t.Errorf("after %d images %v", len(rows), err)
 	}
@@ -514,9 +514,9 @@ func TestRead_ADamagedImageIsAnErrorByNameOrIsLeftOutAndCounted(t *testing.T) {
 	}
 	is.Equal(t, "damage of a part", Subset(set, []int{5, 299, 31}).Describe().Damaged(), []int{1, 2})
 	_, _, err = fed(streamed(t, withDamage(t, 1, 2, 3, 4), Streaming{Skip: true}), Augment{}, 0, inOrder(0, 300, 30))
-	oneLine(t, "more than one in a hundred", err, "4 of 300", "000")
+	is.Refused(t, "more than one in a hundred", err, "4 of 300", "000")
 	err = Check(t.Context(), streamed(t, withDamage(t, 1, 2, 3, 4), Streaming{Skip: true}), true)
-	oneLine(t, "the same checked", err, "4 of 300", "000")
+	is.Refused(t, "the same checked", err, "4 of 300", "000")
 	is.Equal(t, err.Error(), strings.Count(err.Error(), "300"), 1)
 }
 
@@ -530,7 +530,7 @@ func TestRead_UnreadableFilesAreErrorsEvenIfDamageIsSkipped(t *testing.T) {
 		}
 		gomlxtest.NoError(t, lose(lost))
 		rows, _, err := fed(set, Augment{}, 0, inOrder(0, 130, 10))
-		oneLine(t, container, err, filepath.Base(lost))
+		is.Refused(t, container, err, filepath.Base(lost))
 		if img := (*ImageError)(nil); len(rows) != 70 || !errors.As(err, &img) || img.Damaged ||
 			errors.Is(err, os.ErrNotExist) != (container == "folders") {
 			t.Errorf("%s: after %d images %v", container, len(rows), err)
@@ -542,15 +542,15 @@ func TestCheck_FindsDamageBeforeTraining(t *testing.T) {
 	f := numberedFiles(t, 300, map[int][]byte{209: plain(209, 2, 3)[:40], 31: []byte("no image")}) // a header, and none
 	for full, want := range map[bool][]int{false: {31}, true: {31, 209}} {
 		err := Check(t.Context(), streamed(t, f, Streaming{}), full)
-		oneLine(t, "damage", err, "0031.png")
+		is.Refused(t, "damage", err, "0031.png")
 		is.Equal(t, err.Error(), strings.Contains(err.Error(), "0209.png"), full)
 		set := streamed(t, f, Streaming{Skip: true})
 		gomlxtest.NoError(t, Check(t.Context(), set, full))
 		is.Equal(t, fmt.Sprintf("full %v: left out", full), set.Damaged(), want)
 	}
 	patches := preprocess.Settings{Resize: preprocess.ResizePatches, Size: [2]int{6, 6}, Patch: 3}
-	oneLine(t, "patches", is.ErrorOf(f.Stream(patches, Streaming{})))
-	oneLine(t, "no images", is.ErrorOf(f.Subset(nil).Stream(to7x5, Streaming{})))
+	is.Refused(t, "patches", is.ErrorOf(f.Stream(patches, Streaming{})))
+	is.Refused(t, "no images", is.ErrorOf(f.Subset(nil).Stream(to7x5, Streaming{})))
 }
 
 // Also where an image is not a square, in units of its shorter side.
@@ -648,6 +648,6 @@ func TestShapes_AreAFunctionOfTheSeed(t *testing.T) {
 		task              string
 		train, test, size int
 	}{"colour": {"colour", 5, 5, 32}, "images": {taskWhere, spriteCount, 1, 32}, "size": {taskWhere, 5, 5, 7}} {
-		oneLine(t, name, errorOfTwo(Shapes(c.task, c.train, c.test, c.size, 1)), name)
+		is.Refused(t, name, errorOfTwo(Shapes(c.task, c.train, c.test, c.size, 1)), name)
 	}
 }

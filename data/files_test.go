@@ -89,15 +89,6 @@ func listed(f *Files) (paths []string) {
 	return paths
 }
 
-// oneLine tests that an error is one line that contains every text.
-func oneLine(t testing.TB, name string, err error, texts ...string) {
-	t.Helper()
-	lacks := func(text string) bool { return !strings.Contains(err.Error(), text) }
-	if err == nil || !lacks("\n") || slices.ContainsFunc(texts, lacks) {
-		t.Errorf("%s: error %q, want one line with %q", name, err, texts)
-	}
-}
-
 func errorOfTwo[T, U any](_ T, _ U, err error) error { return err }
 
 func TestFolder_ListsClassesAndImagesInOrder(t *testing.T) {
@@ -167,13 +158,13 @@ func TestFolder_Refuses(t *testing.T) {
 	} {
 		dir := named(t, strings.Fields(paths)...)
 		parts, err := Folder(dir)
-		oneLine(t, paths, err, dir, "data: ", want.names)
+		is.Refused(t, paths, err, dir, "data: ", want.names)
 		is.Equal(t, paths+" are ErrSplits", errors.Is(err, ErrSplits), want.splits)
 		is.Equal(t, paths, parts, Parts{})
 	}
 	dir := named(t, "a/b/1.png")
 	link(t, "..", filepath.Join(dir, "a/b/c"))
-	oneLine(t, "a link to a folder above", is.ErrorOf(Folder(dir)), filepath.Join(dir, "a/b/c"))
+	is.Refused(t, "a link to a folder above", is.ErrorOf(Folder(dir)), filepath.Join(dir, "a/b/c"))
 	is.Error(t, "an absent directory", is.ErrorOf(Folder(filepath.Join(dir, "absent"))), os.ErrNotExist)
 }
 
@@ -209,8 +200,8 @@ func TestFiles_RowsAndJoin(t *testing.T) {
 	is.Equal(t, "joined", fmt.Sprint(all.Name, numbersOf(t, all), all.Labels), "all[1 2 3 4 5] [1 1 1 0 1]")
 	other := *parts.Test
 	other.Classes = []string{"b", "a"}
-	oneLine(t, "datasets of other classes", is.ErrorOf(Join("all", parts.Train, &other)))
-	oneLine(t, "no datasets", is.ErrorOf(Join("none")))
+	is.Refused(t, "datasets of other classes", is.ErrorOf(Join("all", parts.Train, &other)))
+	is.Refused(t, "no datasets", is.ErrorOf(Join("none")))
 }
 
 // The expected files are from Python's hashlib: an image is held out if the first 8 bytes of
@@ -239,7 +230,7 @@ func TestSplit_ChoosesByTheHashOfTheName(t *testing.T) {
 	if train, _, err := all.Split(1, 1); err != nil || !slices.Equal(train.Labels, []int32{0, 1, 2}) {
 		t.Errorf("of a share of 1 %+v, %v is left to train with", train, err)
 	}
-	oneLine(t, "nothing can be held out", errorOfTwo(folder(t, "a/1.png", "b/1.png").Split(0.3, 1)))
+	is.Refused(t, "nothing can be held out", errorOfTwo(folder(t, "a/1.png", "b/1.png").Split(0.3, 1)))
 }
 
 // Measuring a model on its training images overstates it: the images held out do not depend on where shards are.
@@ -284,11 +275,11 @@ func TestLists_RefusesByLine(t *testing.T) {
 	} {
 		dir := datatest.Tree(t, map[string][]byte{"list.txt": []byte(content)})
 		path := filepath.Join(dir, "list.txt")
-		oneLine(t, fmt.Sprintf("%.30q", content), is.ErrorOf(Lists(dir, "list.txt", []string{"x", "y"})), path, line)
+		is.Refused(t, fmt.Sprintf("%.30q", content), is.ErrorOf(Lists(dir, "list.txt", []string{"x", "y"})), path, line)
 	}
 	dir := datatest.Tree(t, map[string][]byte{"big.txt": []byte("a.png 1000000\n"), "gap.txt": []byte("a.png 999999\n")})
 	for _, list := range []string{"big.txt", "gap.txt", "../list.txt", "absent.txt"} {
-		oneLine(t, list, is.ErrorOf(Lists(dir, list, nil)), strings.TrimPrefix(list, "../"))
+		is.Refused(t, list, is.ErrorOf(Lists(dir, list, nil)), strings.TrimPrefix(list, "../"))
 	}
 	unread := iotest.ErrReader(io.ErrClosedPipe)
 	is.Error(t, "a list that cannot be read", errorOfTwo(parseList(unread, 0)), io.ErrClosedPipe)
@@ -372,7 +363,7 @@ func TestLoad_Refuses(t *testing.T) {
 		197: {many, []string{"30 of 197", "0000.png", "0009.png", "20 more"}},
 	} {
 		set, err := numberedFiles(t, n, c.damage).Load(t.Context(), toTiny, nil)
-		oneLine(t, fmt.Sprint(n, " images"), err, c.names...)
+		is.Refused(t, fmt.Sprint(n, " images"), err, c.names...)
 		if damaged := (*ImageError)(nil); set != nil || !errors.As(err, &damaged) || !damaged.Damaged ||
 			strings.Contains(err.Error(), "0010.png") {
 			t.Errorf("%d images: %v", n, err)
@@ -392,12 +383,12 @@ func TestLoad_Refuses(t *testing.T) {
 		"a folder":  {list(2, "folder.png"), toTiny},
 		"32.25 GiB": {list(43, "a.png"), preprocess.Settings{Crop: [2]int{16384, 16384}}}, // 43·3·2^28 bytes
 	} {
-		oneLine(t, name, is.ErrorOf(c.files.Load(t.Context(), c.p, nil)))
+		is.Refused(t, name, is.ErrorOf(c.files.Load(t.Context(), c.p, nil)))
 	}
 	for path, labels := range map[string][]int32{"../a.png": {0}, "a.png": {1}, "b.png": {-1}, "list": {},
 		"lists": {0, 0}} {
 		err := is.ErrorOf(NewFiles("lists", files.Dir, []string{path}, labels, []string{"x"}))
-		oneLine(t, fmt.Sprint(path, labels), err, strings.TrimPrefix(path, "../"))
+		is.Refused(t, fmt.Sprint(path, labels), err, strings.TrimPrefix(path, "../"))
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -417,10 +408,10 @@ func TestImageFiles_AreInAnyFolders(t *testing.T) {
 	is.Equal(t, "images", fmt.Sprint(got, f.Ignored), "[top.png= z.gif= a/9.PNG=a b/2.png=b b/deep/1.png=b] map[.txt:2]")
 	img := gomlxtest.Must(f.Read(4))(t).RGBA()
 	is.Equal(t, "an image", fmt.Sprint(img.Bounds(), img.RGBAAt(4, 2)), "(0,0)-(5,3) {3 0 77 255}")
-	oneLine(t, "a damaged image", is.ErrorOf(f.Read(1)), "z.gif")
+	is.Refused(t, "a damaged image", is.ErrorOf(f.Read(1)), "z.gif")
 	for _, nothing := range []string{t.TempDir(), filepath.Join(dir, "none")} {
 		_, err := ImageFiles(nothing)
-		oneLine(t, "no images", err, nothing)
+		is.Refused(t, "no images", err, nothing)
 		is.Equal(t, nothing, errors.Is(err, os.ErrNotExist), filepath.Base(nothing) == "none")
 	}
 }
@@ -593,7 +584,7 @@ func TestCIFAR100_Refuses(t *testing.T) {
 	} {
 		dir := datatest.Tree(t, c.files)
 		err := is.ErrorOf(campaign.Malformed(t, func() error { return errorOfTwo(CIFAR100(dir)) }))
-		oneLine(t, name, err, c.want...)
+		is.Refused(t, name, err, c.want...)
 	}
 	is.Error(t, "an empty directory", errorOfTwo(CIFAR100(t.TempDir())), fs.ErrNotExist)
 }
@@ -698,12 +689,13 @@ func TestFind_RefusesTars(t *testing.T) {
 		"a device": {linked(tar.TypeBlock), "no images"},
 	} {
 		dir := datatest.Tree(t, map[string][]byte{"a.tar": c.content})
-		oneLine(t, name, is.ErrorOf(campaign.Malformed(t, func() error { return is.ErrorOf(training(dir)) })), dir, c.want)
+		_, err := campaign.Malformed(t, func() error { return is.ErrorOf(training(dir)) })
+		is.Refused(t, name, err, dir, c.want)
 	}
 	dir := datatest.Tree(t, map[string][]byte{"a.tar": one()})
 	f := gomlxtest.Must(training(dir))(t)
 	gomlxtest.NoError(t, os.Truncate(filepath.Join(dir, "a.tar"), 515)) // after it was indexed
-	oneLine(t, "a truncated shard", is.ErrorOf(f.head(0, maxFileBytes)))
+	is.Refused(t, "a truncated shard", is.ErrorOf(f.head(0, maxFileBytes)))
 }
 
 // Splits are named by the words of paths. Shards in no split, two names of one, and two kinds of datasets are refused.
@@ -779,7 +771,7 @@ func TestFind_Parquet(t *testing.T) {
 		is.Equal(t, names, errorOfTwo(Find(dir)) == nil, valid)
 	}
 	gomlxtest.NoError(t, pq.WriteFile(filepath.Join(dir, "test.parquet"), []row{{content{plain(0, 2, 3)}, 3}}))
-	oneLine(t, "a label without a name", errorOfTwo(Find(dir)), "test.parquet: row 0", "label 3", classNamesFile)
+	is.Refused(t, "a label without a name", errorOfTwo(Find(dir)), "test.parquet: row 0", "label 3", classNamesFile)
 }
 
 // A pipe named as a shard or as its class names is an error: opening it would wait for its other end. Class names are
@@ -826,7 +818,7 @@ func FuzzTar(f *testing.F) {
 		gomlxtest.NoError(t, os.WriteFile(filepath.Join(dir, "0.tar"), raw, 0o644))
 		files, err := training(dir)
 		if err != nil {
-			oneLine(t, "a shard", err)
+			is.Refused(t, "a shard", err)
 			return
 		}
 		for i, label := range files.Labels {

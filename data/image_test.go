@@ -76,7 +76,7 @@ func TestDecode_Refuses(t *testing.T) {
 		"scans": {slow, nil},
 	} {
 		_, err := campaign.Malformed(t, func() error { _, err := Decode(bytes.NewReader(c.file)); return err })
-		if oneLine(t, name, err); !errors.Is(err, c.want) && c.want != nil ||
+		if is.Refused(t, name, err); !errors.Is(err, c.want) && c.want != nil ||
 			c.want == nil && (errors.Is(err, ErrFormat) || errors.Is(err, ErrPixels)) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
@@ -90,7 +90,7 @@ func TestDecode_Refuses(t *testing.T) {
 			ends = append(ends, end)
 		}
 		for _, end := range ends {
-			oneLine(t, name, is.ErrorOf(Decode(bytes.NewReader(raw[:end]))))
+			is.Refused(t, name, is.ErrorOf(Decode(bytes.NewReader(raw[:end]))))
 			e, headed := Identify(raw[:end], 0)
 			if _, err := e.cropped(func(int, int) window { return window{height: 2, width: 2} }, 2, 2,
 				preprocess.Bilinear, ""); err == nil && headed == nil {
@@ -349,7 +349,7 @@ func TestDecode_ImagesAreThoseOfPillow(t *testing.T) {
 				got, err = got.Preprocess(s)
 			}
 			if !libjpeg && c.File == "restart_progressive.jpg" { // the only one that the standard library does not decode
-				oneLine(t, where, err, "-tags libjpeg")
+				is.Refused(t, where, err, "-tags libjpeg")
 				continue
 			}
 			if err != nil {
@@ -589,7 +589,7 @@ func TestStrip_GridsStayWithTheirImages(t *testing.T) {
 	other.Grids[1] = [2]int{4, 4}
 	is.Equal(t, "same fingerprint of other grids", Fingerprint(other) == Fingerprint(some), false)
 	other.Grids[1] = [2]int{1, 2}
-	oneLine(t, "a grid that no image has", other.check(), "image 1")
+	is.Refused(t, "a grid that no image has", other.check(), "image 1")
 }
 
 // turnedEXIF is a TIFF structure with orientation 6.
