@@ -408,10 +408,7 @@ func TestCropped_HasTheBitsOfTheWholeImage(t *testing.T) {
 
 // Trimmed images are the first rows and columns of the others, whatever the resize and crop.
 func TestPreprocess_TrimKeepsTheTopLeft(t *testing.T) {
-	img := &Image{Height: 11, Width: 17, Pixels: make([]uint8, 11*17*3)}
-	for i := range img.Pixels {
-		img.Pixels[i] = uint8(i * 37)
-	}
+	img := gomlxtest.Must(noise(1, 11, 17, 3).Image(t.Context(), 0))(t)
 	for _, s := range []preprocess.Settings{
 		{Resize: preprocess.ResizeExact, Size: [2]int{9, 7}}, {Crop: [2]int{7, 13}}, {Crop: [2]int{13, 7}},
 		{Resize: preprocess.ResizeExact, Size: [2]int{9, 7}, Float: true},
