@@ -381,17 +381,11 @@ var strong = Augment{
 func TestPlan_OfAnImageDependsOnlyOnSeedEpochAndRow(t *testing.T) {
 	set, rows := noise(31, 7, 5, 3), shuffled(31)
 	whole := strong.Plan(set, 9, 4, 0, rows)
-	for some := range slices.Chunk(rows, 7) { // any batch size, any index in the batch, any batch number
-		some = slices.Clone(some)
-		slices.Reverse(some)
-		part := strong.Plan(set, 9, 4, 100+some[0], some)
-		for k, row := range some {
-			at := slices.Index(rows, row)
-			if part.Windows[k] != whole.Windows[at] || part.Cutout[k] != whole.Cutout[at] ||
-				part.Labels[k] != set.Labels[row] || part.Indices[k] != int64(row) {
-				t.Fatalf("row %d in a batch of %d differs from the same row in a batch of 31", row, len(some))
-			}
-		}
+	for k, row := range rows { // in a batch of 31 and alone, in a batch of another number
+		alone := strong.Plan(set, 9, 4, 100+row, []int{row})
+		is.Equal(t, fmt.Sprint("window of row ", row), alone.Windows[0], whole.Windows[k])
+		is.Equal(t, fmt.Sprint("box of row ", row), alone.Cutout[0], whole.Cutout[k])
+		is.Equal(t, "label and row", [2]int{int(whole.Labels[k]), int(whole.Indices[k])}, [2]int{row % 3, row})
 	}
 	for name, other := range map[string]*Plan{
 		"seed": strong.Plan(set, 10, 4, 0, rows), "epoch": strong.Plan(set, 9, 5, 0, rows),
@@ -542,9 +536,7 @@ func TestWindow_AreaIsUniformAndRatioLogUniform(t *testing.T) {
 		for i, v := range values {
 			distance = max(distance, math.Abs(v-float64(i)/n), math.Abs(v-float64(i+1)/n))
 		}
-		if distance > 2.2/math.Sqrt(n) {
-			t.Errorf("%s are %.4f from uniform, want at most %.4f", name, distance, 2.2/math.Sqrt(n))
-		}
+		is.Near(t, name+": distance from uniform", distance, 0, 2.2/math.Sqrt(n))
 	}
 }
 
@@ -712,9 +704,7 @@ func TestImages_CutoutZeroesOneClippedSquare(t *testing.T) {
 		}
 	}
 	gomlxtest.Near(t, "images", images(t, a, set, plan), want, 0)
-	if clipped == 0 || clipped == len(rows) {
-		t.Errorf("%d of %d squares are clipped, want some and not all", clipped, len(rows))
-	}
+	is.Equal(t, fmt.Sprint("some squares are clipped, not all: ", clipped), clipped > 0 && clipped < len(rows), true)
 }
 
 func TestImages_MixingTakesTheStatedShareOfThePartner(t *testing.T) {
@@ -738,9 +728,8 @@ func TestImages_MixingTakesTheStatedShareOfThePartner(t *testing.T) {
 		}
 		gomlxtest.Near(t, name, images(t, a, set, plan), want, 3e-7)
 		share := 1 - (1-float64(m[4]))*float64(inside)/float64(len(base))
-		if inside == 0 || !(math.Abs(share-float64(m[5])) <= 1e-6) || share <= 0 || share >= 1 {
-			t.Errorf("%s: λ of the labels is %g, the pixels keep %g", name, m[5], share)
-		}
+		is.Near(t, name+": λ of the labels", float64(m[5]), share, 1e-6)
+		is.Equal(t, fmt.Sprint(name, " keeps a part: ", share), inside > 0 && share > 0 && share < 1, true)
 	}
 }
 

@@ -238,9 +238,8 @@ func TestMemory_FingerprintAndCheck(t *testing.T) {
 	} {
 		s := held(t, owned(11))
 		c.change(s)
-		if err := Check(t.Context(), s, false); Fingerprint(s) == Fingerprint(whole) || (err == nil) != c.valid {
-			t.Errorf("%s: %v, or not seen", name, err)
-		}
+		is.Equal(t, name+" is not seen", Fingerprint(s) == Fingerprint(whole), false)
+		is.Equal(t, name+" is valid", Check(t.Context(), s, false) == nil, c.valid)
 	}
 }
 
@@ -467,10 +466,9 @@ func TestRead_ADamagedImageIsAnErrorByNameOrIsLeftOutAndCounted(t *testing.T) {
 		is.Equal(t, fmt.Sprint("labels in batches of ", size), len(labels), 297)
 		is.Equal(t, "of images 30, 32 and 208", []float64{labels[30], labels[31], labels[207]}, make([]float64, 3))
 	}
-	if lines := strings.Count(log.String(), "\n"); !slices.Equal(set.Damaged(), []int{31, 209, 299}) || lines != 3 ||
-		!strings.Contains(log.String(), "image=0209.png") {
-		t.Errorf("left out %v, logged %q", set.Damaged(), log.String())
-	}
+	is.Equal(t, "left out", set.Damaged(), []int{31, 209, 299})
+	is.Equal(t, "lines of the log", strings.Count(log.String(), "\n"), 3)
+	is.Said(t, "the log", log.String(), "image=0209.png")
 	is.Equal(t, "damage of a part", Subset(set, []int{5, 299, 31}).Describe().Damaged(), []int{1, 2})
 	_, _, err = fed(streamed(t, withDamage(t, 1, 2, 3, 4), Streaming{Skip: true}), Augment{}, 0, inOrder(0, 300, 30))
 	is.Refused(t, "more than one in a hundred", err, "4 of 300", "000")

@@ -196,16 +196,15 @@ func TestSplit_ChoosesByTheHashOfTheName(t *testing.T) {
 			paths = append(paths, fmt.Sprintf("%s/%02d.png", class, i))
 		}
 	}
+	slices.Sort(paths)
 	all := gomlxtest.Must(training(named(t, paths...)))(t)
 	for seed, want := range []string{"b/01 b/02 c/01 c/07 c/11 c/15", "b/04 b/05 c/03 c/06 c/07 c/08 c/09 c/15 c/17",
 		"b/03 b/04 b/06 c/01 c/06 c/12 c/18 c/19"} { // with seed 1 the rule alone would hold out a/00
 		train, held, err := all.Split(0.3, int64(seed))
 		gomlxtest.NoError(t, err)
 		is.Equal(t, "held out", strings.ReplaceAll(strings.Join(listed(held), " "), ".png", ""), want)
-		both := slices.Sorted(slices.Values(append(listed(train), listed(held)...)))
-		if !slices.Equal(both, slices.Sorted(slices.Values(paths))) || !slices.IsSorted(listed(train)) {
-			t.Errorf("seed %d: parts are not a sorted partition", seed)
-		}
+		is.Equal(t, "both parts", slices.Sorted(slices.Values(append(listed(train), listed(held)...))), paths)
+		is.Equal(t, "the training part is sorted", slices.IsSorted(listed(train)), true)
 	}
 	if _, held, err := all.Split(1e-9, 0); err != nil || !slices.Equal(held.Labels, []int32{1, 2}) {
 		t.Errorf("a share below every hash holds out %+v, %v, want an image of each class of several", held, err)
@@ -226,9 +225,7 @@ func TestSplit_OfShardsIsTheSameInAnyPlace(t *testing.T) {
 		gomlxtest.NoError(t, err)
 		splits = append(splits, strings.ReplaceAll(strings.Join(listed(held), " "), f.Dir, ""))
 	}
-	if splits[0] != splits[1] || splits[0] == "" {
-		t.Errorf("two places have the splits\n%s\n%s", splits[0], splits[1])
-	}
+	is.Equal(t, "held out in another place", splits[1], splits[0])
 }
 
 func TestLists_ReadsTheLayoutOfVTAB(t *testing.T) {
@@ -296,12 +293,10 @@ func numberedFiles(t testing.TB, n int, damage map[int][]byte) *Files {
 	for k := range n {
 		path := fmt.Sprintf("%04d.png", k)
 		paths, labels = append(paths, path), append(labels, int32(k%2))
-		files[path] = plain(k, 2+k%3, 1+k%5)
-		if raw, damaged := damage[k]; damaged {
+		if raw, damaged := damage[k]; !damaged {
+			files[path] = plain(k, 2+k%3, 1+k%5)
+		} else if raw != nil {
 			files[path] = raw
-		}
-		if files[path] == nil {
-			delete(files, path)
 		}
 	}
 	return gomlxtest.Must(NewFiles("numbered", datatest.Tree(t, files), paths, labels, []string{"even", "odd"}))(t)
@@ -752,9 +747,8 @@ func TestFind_PipesAndLongClassNames(t *testing.T) {
 		_ = os.Remove(pipe)
 	}
 	gomlxtest.NoError(t, errors.Join(os.Remove(names), os.WriteFile(names, make([]byte, maxClassNames+1), 0o600)))
-	if _, err := training(dir); !errors.As(err, new(*fs.PathError)) {
-		t.Errorf("long class names: %v", err)
-	}
+	err := is.ErrorOf(training(dir))
+	is.Equal(t, fmt.Sprint("long class names: ", err), errors.As(err, new(*fs.PathError)), true)
 }
 
 // FuzzTar: a shard gives a one-line error, or its images are parts of it, each with a label.

@@ -116,8 +116,8 @@ func TestCMYK_IsConvertedWithOneRounding(t *testing.T) {
 	}
 }
 
-// FuzzDecode: any bytes give an error or an image within the limit. A window of it, here the last four bytes, is an
-// error or has the requested size.
+// FuzzDecode: any bytes give an error or an image within the limit, and a valid orientation. A window of it, here the
+// last four bytes, is an error or has the requested size.
 func FuzzDecode(f *testing.F) {
 	files := goldenFiles(f)
 	var seeds [][]byte
@@ -136,6 +136,9 @@ func FuzzDecode(f *testing.F) {
 		}
 		if p, err := e.image(); err == nil && (p.Height*p.Width > limit || len(p.Pixels) != 3*p.Height*p.Width) {
 			t.Errorf("%d×%d pixels in %d bytes", p.Width, p.Height, len(p.Pixels))
+		}
+		if v := e.orientation(); v < upright || v > lastOrientation {
+			t.Errorf("orientation %d", v)
 		}
 		shown := window{top: int(int8(at[0])), left: int(int8(at[1])), height: 1 + int(at[2]), width: 1 + int(at[3])}
 		p, err := e.cropped(func(int, int) window { return shown }, 7, 5, preprocess.Bilinear, preprocess.GreyRange)
@@ -338,9 +341,7 @@ func TestDecode_ImagesAreThoseOfPillow(t *testing.T) {
 				samples, sum = samples+n, sum+d*n
 			}
 		}
-		if mean := float64(sum) / float64(max(1, samples)); mean > 0.05 {
-			t.Errorf("%s: jpegs are off by %.3f in the mean, want at most 0.05", dir, mean)
-		}
+		is.Near(t, dir+": mean difference of jpegs", float64(sum)/float64(max(1, samples)), 0, 0.05)
 	}
 }
 
@@ -614,10 +615,7 @@ func TestDecoding_MemoryOfEachFormatIsWithinItsBound(t *testing.T) {
 			t.Errorf("%s: %.1f bytes a pixel, want at most %d", name, each, DecodeBytes)
 		}
 	}
-	// The largest is a tiff that is not rotated.
-	if most < DecodeBytes-4 {
-		t.Errorf("at most %.1f bytes a pixel are taken of the bound of %d", most, DecodeBytes)
-	}
+	is.Near(t, "most bytes a pixel, of a tiff that is not rotated", most, DecodeBytes, 4)
 }
 
 // A decoder that does not ask reads the file as a whole.
