@@ -459,6 +459,7 @@ func TestIndex_AHeaderThatTheLibraryTrustsIsRefusedInLittleMemory(t *testing.T) 
 		"page":       func() { write(t, path, inPages, pq.Compression(&pq.Zstd)) },
 		"page 2":     func() { write(t, path, inPages, pq.Compression(&pq.Zstd), pq.DataPageVersion(2)) },
 		"optional":   func() { write(t, path, rowsOf(contents(3)), pq.DataPageVersion(2)) },
+		"labels":     func() { write(t, path, rowsOf(contents(3))) },
 	}
 	levels := func(n int32, compressed bool) func(*format.PageHeader) {
 		return func(h *format.PageHeader) {
@@ -487,9 +488,9 @@ func TestIndex_AHeaderThatTheLibraryTrustsIsRefusedInLittleMemory(t *testing.T) 
 		write[c.of]()
 		is.Equal(t, name, attacked(t, name, path, withPage(t, path, 0, 0, c.lie, bomb...), c.row) == nil, false)
 	}
-	for _, n := range []int32{-1, 0, 1<<24 - 1} { // labels
-		write["page"]()
-		raw := withPage(t, path, 0, 1, func(h *format.PageHeader) { h.DataPageHeader.V.NumValues = n })
+	for _, n := range []int32{-1, 0, 1<<24 - 1, 1<<31 - 1} {
+		write["labels"]()
+		raw := withPage(t, path, 0, 2, func(h *format.PageHeader) { h.DataPageHeader.V.NumValues = n })
 		is.Equal(t, n, attacked(t, "labels", path, raw, 0) == nil, false)
 	}
 }
