@@ -234,7 +234,7 @@ func TestMemory_FingerprintAndCheck(t *testing.T) {
 		"no class": {func(s *InMemory) { s.Labels[3] = 11 }, false}, "width": {func(s *InMemory) { s.Width = 4 }, false},
 		"below 0": {func(s *InMemory) { s.Labels[3] = -1 }, false}, "channels": {func(s *InMemory) { s.Channels = 2 }, false},
 		"no images": {func(s *InMemory) { s.Labels, s.Pixels = nil, nil }, false},
-		"numbers":   {func(s *InMemory) { s.Float, s.Classes = make([]float32, 65), nil }, false},
+		"numbers":   {func(s *InMemory) { s.Float, s.Classes[3] = make([]float32, 65), "x" }, false},
 	} {
 		s := held(t, owned(11))
 		c.change(s)
