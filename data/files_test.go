@@ -751,6 +751,22 @@ func TestFind_PipesAndLongClassNames(t *testing.T) {
 	is.Equal(t, fmt.Sprint("long class names: ", err), errors.As(err, new(*fs.PathError)), true)
 }
 
+// FuzzClassNames: names of classes are one for each line, none empty, and each label has one.
+func FuzzClassNames(f *testing.F) {
+	dir := f.TempDir()
+	shard := datatest.Tar([2]string{"0.jpg", "x"}, [2]string{"0.cls", "2"})
+	gomlxtest.NoError(f, os.WriteFile(filepath.Join(dir, "0.tar"), shard, 0o600))
+	campaign.Fuzz(f, []string{"a\nb\nc\n", "a\r\nb", "", "\ufeffa\n\nb\nc"}, func(t *testing.T, text string) {
+		gomlxtest.NoError(t, os.WriteFile(filepath.Join(dir, classNamesFile), []byte(text), 0o600))
+		files, err := training(dir)
+		lines := strings.Split(strings.TrimSpace(strings.TrimPrefix(text, "\ufeff")), "\n")
+		named := len(lines) > 2 && !slices.Contains(lines, "") && !slices.Contains(lines, "\r")
+		if (err == nil) != named || named && len(files.Classes) != len(lines) {
+			t.Errorf("%q: %v, %v", lines, files, err)
+		}
+	})
+}
+
 // FuzzTar: a shard gives a one-line error, or its images are parts of it, each with a label.
 func FuzzTar(f *testing.F) {
 	seeds := [][]byte{datatest.Tar([2]string{"0.cls", "2\n"}, [2]string{"0.jpg", "an image"},
