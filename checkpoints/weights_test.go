@@ -163,6 +163,7 @@ var malformedFiles = []malformed{
 	{"begin after end", withOffsets("8,0"), "bytes 8 to 0"},
 	{"offsets near 2^63", withOffsets("9223372036854775800,9223372036854775808"), "of 8"},
 	{"one offset", withOffsets("8"), "two numbers"},
+	{"three offsets", withOffsets("0,8,8"), "two numbers"},
 	{"overlap", rawFile(`{"a":{`+f32+`},"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, make([]byte, 8)),
 		"begins at byte 4"},
 	{"hole in front", rawFile(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, make([]byte, 8)), "at byte 4"},
