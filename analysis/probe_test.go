@@ -55,8 +55,8 @@ func testProbe(t *testing.T) {
 		losses = append(losses, gomlxtest.Must(probe.step(epoch, x, y))(t))
 	}
 	gomlxtest.NearAbs(t, "losses", losses, file["probe.losses_out"].Data, tolerance)
-	torch := strings.NewReplacer("/hidden_0/", "0.", "/norm_0/", "1.", "/hidden_1/", "4.", "/norm_1/", "5.", "/output/", "8.",
-		"weights", "weight", "gain", "weight", "biases", "bias", "offset", "bias")
+	torch := strings.NewReplacer("/hidden_0/", "0.", "/norm_0/", "1.", "/hidden_1/", "4.", "/norm_1/", "5.", "/output/",
+		"8.", "weights", "weight", "gain", "weight", "biases", "bias", "offset", "bias")
 	compared := 0
 	for v := range probe.store.IterVariables() {
 		want, ok := file["probe.trained_out.predictor."+torch.Replace(v.Path())]

@@ -135,8 +135,8 @@ var recipes = []func() Recipe{
 			EvalEverySteps: 150,
 		}
 	},
-	// A pretrained ViT, which is all of the network, on some hundred photographs and a CPU: 320×320 pixels, with patches of
-	// 16 windows of a quarter of the image, small heads. A step with ViT-Ti takes seconds.
+	// A pretrained ViT, which is all of the network, on some hundred photographs and a CPU: 320×320 pixels, with patches
+	// of 16 windows of a quarter of the image, small heads. A step with ViT-Ti takes seconds.
 	//
 	//	wepe detect train MODEL --data coco:DIR
 	func() Recipe {
