@@ -25,7 +25,9 @@ import (
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/internal/strictjson"
+	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 func TestFamilies_EqualTheirSoftware(t *testing.T) { fixtures.Each(t, testFamiliesEqualTheirSoftware) }
@@ -269,6 +271,67 @@ func TestImport_WrappedNames(t *testing.T) {
 
 func prefix(with string) func(string) string { return func(name string) string { return with + name } }
 
+// dinoStages are the stages in the fixtures, without the prefixes of their names.
+func dinoStages(c vit.Config, s *model.Scope, tr *vit.Trace) map[string]*Node {
+	b := tr.Blocks[0]
+	flat := func(x *Node) *Node { return Reshape(x, b.Norm1.Shape().Dimensions...) }
+	nodes := map[string]*Node{
+		"embeddings_output": tr.Tokens, "layer_0.norm1_output": b.Norm1, "layer_0.q_output": flat(b.Query),
+		"layer_0.k_output": flat(b.Key), "layer_0.v_output": flat(b.Value), "layer_0.attention_weights_out": b.Weights,
+		"layer_0.attention_output": b.Attention, "layer_0.norm2_output": b.Norm2, "layer_0.mlp_output": b.MLP,
+		"final_norm_output": tr.Encoded, "logits": tr.Logits,
+		"pooler_output": Squeeze(Slice(tr.Encoded, AxisRange(), AxisElem(0)), 1),
+	}
+	factor := s.Store().GetVariable("/vit/block_00/scale1").NodeValue(b.Attention.Graph())
+	nodes["layer_0.layer_scale1_output"] = Mul(b.Attention, Reshape(factor, 1, 1, -1))
+	if rotary, ok := position.As[position.Rotator](tr.Encoder); ok {
+		q, k := rotary.Block(0).EncodeQK(b.Query, b.Key, nil, 1)
+		nodes["layer_0.q_rot"], nodes["layer_0.k_rot"] = TransposeAllAxes(q, 0, 2, 1, 3), TransposeAllAxes(k, 0, 2, 1, 3)
+	}
+	if c.SwiGLU {
+		nodes["layer_0.mlp_gate_output"], nodes["layer_0.mlp_up_output"] = b.Gate, b.Hidden
+		nodes["layer_0.mlp_weights_in_output"] = Concatenate([]*Node{b.Gate, b.Hidden}, -1)
+	}
+	for i, b := range tr.Blocks {
+		nodes[fmt.Sprintf("layer_%d_output", i)] = b.Output
+		// Backbones apply the final norm to every stage.
+		features := weight.LayerNorm(s.Store().Scope("/vit/norm"), b.Output, c.Epsilon)
+		first, n := Const(features.Graph(), [][]int32{{int32(c.Prefix())}}), []int{c.Rows() * c.Cols()}
+		nodes[fmt.Sprintf("feature_map_stage%d_nhwc_out", i+1)] = GatherSlices(features, []int{1}, first, n, true)
+	}
+	return nodes
+}
+
+func TestDINO_EveryStage(t *testing.T) { fixtures.Each(t, testDINOEveryStage) }
+
+func testDINOEveryStage(t *testing.T) {
+	other := regexp.MustCompile(`^(rect|images|masked|grad_|preprocess|position_embeddings|rope_)`) // than a stage
+	for _, set := range dinoSets {
+		want := fixtures.Tensors(t, set, "tensors.safetensors")
+		for _, prefix := range []string{"", "rect."} {
+			images, names := want[prefix+"images_nhwc"], []string(nil)
+			for name := range want {
+				if stage, ok := strings.CutPrefix(name, prefix); ok && !other.MatchString(stage) {
+					names = append(names, stage)
+				}
+			}
+			m, store := imported(t, fixtures.Dir(t, set), optionsFor(t, set, images.Shape[1:3]...)), model.NewStore()
+			gomlxtest.NoError(t, m.Load(store.RootScope().In("vit")))
+			got := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) (nodes []*Node) {
+				tr := m.Config.Trace(s.In("vit"), in[0], true)
+				of := dinoStages(m.Config, s, tr)
+				for _, name := range names {
+					nodes = append(nodes, of[name])
+				}
+				return append(nodes, tr.Logits)
+			}, gomlxtest.Input(images))
+			for i, name := range names {
+				gomlxtest.NearAbs(t, set+" "+prefix+name, got[i], want[prefix+name].Data, readMeta(t, set).Tolerance.Abs)
+			}
+		}
+	}
+}
+
 // gradientPaths are our variables whose gradients the fixtures have, by the end of their names.
 var gradientPaths = map[string]string{
 	"embeddings.cls_token": classPath, "embeddings.register_tokens": registersPath,
@@ -280,52 +343,45 @@ var gradientPaths = map[string]string{
 	"layer.0.mlp.weights_in.bias": "block_00/mlp/gate/biases", // likewise for the hidden layer after it
 }
 
-func TestDINO_EveryStageAndGradient(t *testing.T) { fixtures.Each(t, testDINOEveryStageAndGradient) }
+func TestDINO_Gradients(t *testing.T) { fixtures.Each(t, testDINOGradients) }
 
-// Package vit compares what is within a branch; attention and MLP are those before their factors.
-func testDINOEveryStageAndGradient(t *testing.T) {
+func testDINOGradients(t *testing.T) {
 	part := regexp.MustCompile(`(embeddings|layer)\..*`)
 	for _, set := range dinoSets {
-		want, tolerance := fixtures.Tensors(t, set, "tensors.safetensors"), readMeta(t, set).Tolerance
-		for _, prefix := range []string{"", "rect."} {
-			images, names := want[prefix+"images_nhwc"], []string(nil)
-			m, store := imported(t, fixtures.Dir(t, set), optionsFor(t, set, images.Shape[1:3]...)), model.NewStore()
-			gomlxtest.NoError(t, m.Load(store.RootScope().In("vit")))
-			got := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) (nodes []*Node) {
-				tr := m.Config.Trace(s.In("vit"), in[0], true)
-				b, out := tr.Blocks[0], tr.Logits
-				if rotaryOnly(m.Config) {
-					out = tr.Encoded
+		want := fixtures.Tensors(t, set, "tensors.safetensors")
+		images := want["images_nhwc"]
+		m, store := imported(t, fixtures.Dir(t, set), optionsFor(t, set, images.Shape[1:3]...)), model.NewStore()
+		gomlxtest.NoError(t, m.Load(store.RootScope().In("vit")))
+		var names, paths []string
+		for name := range want {
+			if end, ok := strings.CutPrefix(name, "grad_out."); ok {
+				path := gradientPaths[part.FindString(end)]
+				if names, paths = append(names, name), append(paths, path); path == "" {
+					t.Fatalf("%s: no variable for %s", set, name)
 				}
-				all := map[string]*Node{"embeddings_output": tr.Tokens, "layer_0.attention_weights_out": b.Weights,
-					"layer_0.attention_output": b.Attention, "layer_0.mlp_gate_output": b.Gate, "layer_0.mlp_up_output": b.Hidden,
-					"layer_0.mlp_output": b.MLP, "final_norm_output": tr.Encoded, "pooler_output": tr.Pooled, "logits": tr.Logits}
-				gradient := func(path string) *Node {
-					variable := store.GetVariable("/vit/" + path).NodeValue(in[0].Graph())
-					return Gradient(ReduceAllSum(Mul(out, in[1])), variable)[0]
-				}
-				names = nil
-				for name := range want {
-					x := all[strings.TrimPrefix(name, prefix)]
-					if of, trains := strings.CutPrefix(name, "grad_out."); trains && prefix == "" {
-						x = gradient(gradientPaths[part.FindString(of)])
-					}
-					if x == nil || strings.HasPrefix(name, "rect.") != (prefix != "") {
-						continue
-					}
-					if strings.HasSuffix(name, "weights_in.bias") {
-						x = Concatenate([]*Node{x, gradient("block_00/mlp/hidden/biases")}, 0)
-					} else if strings.HasSuffix(name, ".weight") { // [out, in]
-						x = Transpose(x, 0, 1)
-					}
-					names, nodes = append(names, name), append(nodes, x)
-				}
-				return append(nodes, tr.Logits)
-			}, gomlxtest.Input(images), gomlxtest.Input(want["grad_in.final"]))
-			for i, name := range names {
-				near := map[bool]float64{true: tolerance.Grad, false: tolerance.Abs}[strings.Contains(name, "grad_out.")]
-				gomlxtest.NearAbs(t, set+" "+name, got[i], want[name].Data, near)
 			}
+		}
+		got := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
+			tr := m.Config.Trace(s.In("vit"), in[0], false)
+			out := tr.Logits
+			if rotaryOnly(m.Config) {
+				out = tr.Encoded
+			}
+			var of []*Node
+			for _, path := range append(paths, "block_00/mlp/hidden/biases") {
+				of = append(of, store.GetVariable("/vit/"+path).NodeValue(in[0].Graph()))
+			}
+			return Gradient(ReduceAllSum(Mul(out, in[1])), of...)
+		}, gomlxtest.Input(images), gomlxtest.Input(want["grad_in.final"]))
+		for i, name := range names {
+			gradient := got[i]
+			if strings.HasSuffix(name, "weights_in.bias") {
+				gradient = append(slices.Clone(gradient), got[len(names)]...)
+			}
+			if x := want[name]; strings.HasSuffix(name, ".weight") { // [out, in]
+				gradient = gomlxtest.Reversed(gradient, x.Shape[1], 1, x.Shape[0])
+			}
+			gomlxtest.NearAbs(t, set+" "+name, gradient, want[name].Data, readMeta(t, set).Tolerance.Grad)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"testing"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -376,9 +376,14 @@ func TestRead_CropsAreDrawnByTheirIndex(t *testing.T) {
 	gomlxtest.NoError(t, err)
 	is.Equal(t, "indices", rows, indices)
 	a.Size = to7x5.Crop
+	seen := map[string]bool{}
 	for k, index := range indices {
-		want := a.Apply(gomlxtest.Must(f.Read(index%n))(t), 3, 4, index).Pixels
-		is.Equal(t, "the crop drawn", pixels[k*105:(k+1)*105], want)
+		shown := pixels[k*105 : (k+1)*105]
+		is.Equal(t, "the crop drawn", shown, a.Apply(gomlxtest.Must(f.Read(index%n))(t), 3, 4, index).Pixels)
+		seen[string(shown)] = true
+	}
+	if len(seen) < 3*n-3 {
+		t.Errorf("%d of %d crops differ", len(seen), 3*n)
 	}
 }
 
@@ -397,17 +402,20 @@ func TestRead_NumbersAreNotRounded(t *testing.T) {
 // counted counts reads.
 type counted struct {
 	container
-	reads atomic.Int32
+	mutex sync.Mutex
+	reads map[int]int
 }
 
 func (c *counted) Open(part int) (io.ReadCloser, error) {
-	c.reads.Add(1)
+	c.mutex.Lock()
+	c.reads[part]++
+	c.mutex.Unlock()
 	return c.container.Open(part)
 }
 
 func TestRead_TheRequestedBatchesAndFewAhead(t *testing.T) {
 	f := sources(t)["tar"]
-	c := &counted{container: f.In}
+	c := &counted{container: f.In, reads: map[int]int{}}
 	f.In = c
 	n := 0
 	for _, err := range read(streamed(t, f, Streaming{Workers: 3}), Augment{}, 0, 13, inOrder(26, 130, 13)) { // resumed
@@ -415,8 +423,13 @@ func TestRead_TheRequestedBatchesAndFewAhead(t *testing.T) {
 			break
 		}
 	}
-	if reads := int(c.reads.Load()); n != 2 || reads < 26 || reads > 26+prefetched*13+13 {
-		t.Errorf("%d images were read for two batches of 13", reads)
+	if n != 2 || len(c.reads) < 26 || len(c.reads) > 26+prefetched*13+13 {
+		t.Errorf("%d images were read for two batches of 13", len(c.reads))
+	}
+	for part, n := range c.reads {
+		if n != 1 || part < 26 {
+			t.Errorf("image %d was read %d times", part, n)
+		}
 	}
 }
 

@@ -18,8 +18,8 @@ const Scratch = "none"
 
 // RunIdentity is what makes two trainings the same run: only then one continues the checkpoints, the record and the
 // description that the other left in a directory. Facts that one of the two lacks, as those of older versions may, do
-// not count. A command asks first, from run.json before it opens the data (run.Claim in cmd/wepe), Trainer.resume
-// again, from a checkpoint (state.identity) or from rows alone (identityOf).
+// not count. It is compared twice: by a command with run.json, before it opens the data (run.Claim in cmd/wepe), and by
+// Trainer.resume with a checkpoint (state.identity) or rows alone (identityOf).
 type RunIdentity struct {
 	Recipe  any               // complete; its settings are compared one by one
 	Seed    int64             // of weights, order and augmentation

@@ -117,7 +117,8 @@ func (o Optimizer) validate() error {
 //
 //	LearningRates[group] · LayerDecay^(depth+1-layer)
 //
-// groupOf and layerOf are in groups.go. It scales Recipe.LearningRate, of a pretrained model finetune.FineTuning's.
+// groupOf and layerOf are in groups.go. The factor multiplies Recipe.LearningRate; that of a pretrained model is set by
+// finetune.FineTuning.
 func (o Optimizer) Factor(variable string, depth int) float64 {
 	group, _ := groupOf(variable)
 	factor, named := o.LearningRates[group]

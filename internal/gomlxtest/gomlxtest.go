@@ -106,11 +106,11 @@ func RunModel(t testing.TB, store *model.Store, build func(*model.Scope, []*grap
 	inputs ...any) [][]float64 {
 	t.Helper()
 	exec := Must(model.NewExec(Backend(), store, build))(t)
-	defer exec.Finalize()
 	var values [][]float64
 	for _, output := range Must(exec.Call(inputs...))(t) {
 		values = append(values, Values(t, output))
 	}
+	exec.Finalize() // not deferred: after a panic of build it would wait for the compilation for ever
 	return values
 }
 
