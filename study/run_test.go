@@ -119,7 +119,7 @@ func TestRun_OtherSizesAreEvaluatedOnceWithTheWeightsOfTheRow(t *testing.T) {
 		names = append(names, filepath.Base(path))
 		is.Equal(t, path+" has content", gomlxtest.Must(os.Stat(path))(t).Size() > 1000, true)
 	}
-	is.Equal(t, "pictures", names, []string{"curves.png", "scalars.png", "resolution.png"})
+	is.Equal(t, "files of curves", names, []string{"curves.png", "scalars.png", "resolution.png"})
 	trained := rowsIn(t, units[0].Dir, engine.RowsFile)[0]
 	s.EvalSizes = [][2]float64{{2, 2}}
 	other, _, err := data.Shapes("shape", 11, 7, 16, 0)
@@ -234,7 +234,7 @@ func TestRun_ShardsAndInterruptions(t *testing.T) {
 	lost.Tasks = slices.Clone(s.Tasks)
 	lost.Tasks[0].Images = func(context.Context, Unit) (data.Splits, error) { return data.Splits{}, fs.ErrNotExist }
 	is.Error(t, "without images", lost.Run(t.Context()), fs.ErrNotExist)
-	is.Equal(t, "pictures before any training", gomlxtest.Must(s.Curves())(t), nil)
+	is.Equal(t, "curves before any training", gomlxtest.Must(s.Curves())(t), nil)
 	run(t, s)
 	is.Equal(t, "lines", lines(t, s, 2), []string{"wepe|1"}) // unit 1 of 4
 	dirs := gomlxtest.Must(filepath.Glob(filepath.Join(s.Dir, "*seed*")))(t)
@@ -428,7 +428,7 @@ func TestFromFiles_ChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) {
 	}
 	u := units[0]
 	_, err = task.Images(ended, u)
-	is.Error(t, "images of which reading was interrupted", err, engine.ErrInterrupted)
+	is.Error(t, "images whose reading was interrupted", err, engine.ErrInterrupted)
 	u.Recipe.Augment.Size = [2]int{8, 24} // images of another size are read again
 	info := gomlxtest.Must(task.Images(t.Context(), u))(t).Train.Describe()
 	is.Equal(t, "images of another size", [2]int{info.Height, info.Width}, [2]int{8, 24})

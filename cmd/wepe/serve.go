@@ -60,7 +60,8 @@ Memory of all requests, printed at startup; the heap grows by up to twice as muc
 	s.flags(f)
 	f.Section("Limits")
 	f.Int64Var(&s.Bytes, "max-bytes", 20<<20, "largest body of a request, in bytes")
-	f.Int64Var(&s.Pixels, "max-pixels", 25_000_000, "largest number of pixels of an image, at most 89,478,485")
+	f.Int64Var(&s.Pixels, "max-pixels", 25_000_000, fmt.Sprintf("largest number of pixels of an image, at most %d",
+		data.MaxPixels))
 	f.Int(&s.Parts, "max-parts", 32, 1, math.MaxInt, "largest number of images of a request, at most half of --max-images")
 	f.Int(&s.Images, "max-images", 256, 1, math.MaxInt, "largest number of images in flight, of all requests")
 	f.Int(&s.Connections, "max-connections", 4096, 1, math.MaxInt, "largest number of connections")
