@@ -292,7 +292,7 @@ func TestPolicy_AmountsAreThoseOfTheirSources(t *testing.T) {
 			}
 			for k, amount := range append(amounts, amounts...)[:min(2, 2*len(amounts))] {
 				l := level{strength: p.magnitude / p.scale, sign: float64(1 - 2*k), height: 13, width: 19}
-				gomlxtest.NearAbs(t, name+": "+c.name, []float64{c.amount(l)}, []float64{amount}, 1e-9)
+				is.Near(t, name+": "+c.name, c.amount(l), amount, 1e-9)
 			}
 		}
 	}

@@ -546,7 +546,7 @@ func TestShapes_HaveTheStatedAreaCentreAndDirection(t *testing.T) {
 		scale := 0.5 + 0.1*float64(s.scale)
 		want := []float64{0.32 * 0.32, math.Pi * 0.23 * 0.14, 0.19 * 0.19 * 3.662}[s.shape] * scale * scale * size * size
 		// The outline, about 4·√area long, is accurate to half a sample, an eighth of a pixel.
-		gomlxtest.NearAbs(t, fmt.Sprintf("area of %+v", s), []float64{area}, []float64{want}, 4*math.Sqrt(want)/8)
+		is.Near(t, fmt.Sprintf("area of %+v", s), area, want, 4*math.Sqrt(want)/8)
 		if s.shape < 2 && math.Hypot(row-place(s.row, height), column-place(s.column, width)) > 0.1/size {
 			t.Errorf("%+v lies at %.4f, %.4f, want %.4f, %.4f", s, row, column, place(s.row, height), place(s.column, width))
 		}
@@ -555,7 +555,7 @@ func TestShapes_HaveTheStatedAreaCentreAndDirection(t *testing.T) {
 			xx := moment(func(_, dx float64) float64 { return dx * dx })
 			xy := moment(func(dy, dx float64) float64 { return dy * dx })
 			difference := math.Atan2(2*xy, xx-yy)/2 - 2*math.Pi*float64(s.orientation)/40
-			gomlxtest.NearAbs(t, fmt.Sprintf("long axis of %+v", s), []float64{math.Sin(difference)}, []float64{0}, 0.02)
+			is.Near(t, fmt.Sprintf("long axis of %+v", s), math.Sin(difference), 0, 0.02)
 		}
 	}
 }

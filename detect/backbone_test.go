@@ -531,6 +531,6 @@ func testLearningRates(t *testing.T, meta vitdetMeta, b Backbone, _ reference) {
 		ours := strings.NewReplacer("backbone.net.pos_embed", "backbone.position.grid2d.table", "backbone.net.patch_embed",
 			"backbone.patch", "backbone.net.blocks.", "backbone.block_", "backbone.simfp_", "pyramid.").Replace(theirs)
 		got := b.learningRateFactor("/detector/"+strings.ReplaceAll(ours, ".", "/"), meta.Decay.Rate)
-		gomlxtest.NearAbs(t, theirs, []float64{got}, []float64{want}, 1e-12)
+		is.Near(t, theirs, got, want, 1e-12)
 	}
 }

@@ -420,7 +420,7 @@ func testOverlaps(t *testing.T, meta roiMeta, want reference) {
 }
 
 func testDeltas(t *testing.T, meta roiMeta, want reference) {
-	gomlxtest.NearAbs(t, "clamp", []float64{scaleClamp}, []float64{meta.Deltas.Clamp}, 1e-12)
+	is.Near(t, "clamp", scaleClamp, meta.Deltas.Clamp, 1e-12)
 	// A coordinate is the difference of a centre and half a size: a small coordinate has their rounding error.
 	relative := func(name string, got []float64) {
 		for i, x := range want[name].Data {

@@ -183,10 +183,10 @@ func TestRun_OfAnEarlierVersionIsResumedWithItsNumbers(t *testing.T) {
 	want := gomlxtest.Must(report.ReadFiles("testdata/interrupted/expected.jsonl"))(t)
 	is.Equal(t, "evaluations and results", [2]int{len(got.Evals), len(got.Results)}, [2]int{len(want.Evals), 1})
 	for i, row := range want.Evals {
-		gomlxtest.NearAbs(t, "loss", []float64{float64(got.Evals[i].TrainLoss)}, []float64{float64(row.TrainLoss)}, 1e-4)
+		is.Near(t, "loss", float64(got.Evals[i].TrainLoss), float64(row.TrainLoss), 1e-4)
 	}
 	for name, ap := range want.Results[0].Masks {
-		gomlxtest.NearAbs(t, name, []float64{float64(got.Results[0].Masks[name])}, []float64{float64(ap)}, 1e-4)
+		is.Near(t, name, float64(got.Results[0].Masks[name]), float64(ap), 1e-4)
 	}
 }
 
@@ -328,7 +328,7 @@ func TestRecipes_OfViTDetAreDetectron2s(t *testing.T) {
 			t.Errorf("%s: %+v", name, r)
 		}
 		for step, want := range map[int]float64{0: 0, 125: 5e-5, 250: 1e-4, 163_888: 1e-4, 163_889: 1e-5, 177_546: 1e-6} {
-			gomlxtest.NearAbs(t, fmt.Sprint("step ", step), []float64{r.schedule().At(step)}, []float64{want}, 1e-18)
+			is.Near(t, fmt.Sprint("step ", step), r.schedule().At(step), want, 1e-18)
 		}
 	}
 }
@@ -395,7 +395,7 @@ func nearDetections(t *testing.T, name string, got, want []coco.Detection, toler
 	for i, w := range want[:min(len(want), len(got))] {
 		g := got[i]
 		is.Equal(t, name+": image and category", [2]int64{g.ImageID, g.CategoryID}, [2]int64{w.ImageID, w.CategoryID})
-		gomlxtest.NearAbs(t, name, []float64{g.Score}, []float64{w.Score}, tolerance)
+		is.Near(t, name, g.Score, w.Score, tolerance)
 	}
 }
 

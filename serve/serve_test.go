@@ -195,7 +195,7 @@ func predict(t testing.TB, url string, want int) map[string]any {
 // near fails the test unless a number of an answer differs by at most a tolerance.
 func near(t testing.TB, what string, got any, want, tolerance float64) {
 	t.Helper()
-	gomlxtest.NearAbs(t, what, []float64{got.(float64)}, []float64{want}, tolerance)
+	is.Near(t, what, got.(float64), want, tolerance)
 }
 
 // form is a multipart body with a file for each image.

@@ -420,7 +420,7 @@ func TestFromFiles_ChoosesOnValidationImagesAndMeasuresTheTest(t *testing.T) {
 			strings.Contains(string(row.Settings), fmt.Sprintf(`"measured":%q`, images)), true)
 		is.Equal(t, u.String(), []any{row.Dataset, want.Images}, []any{"all", 1030})
 		for _, got := range []report.Metrics{row.Test, again} {
-			gomlxtest.NearAbs(t, u.String(), []float64{float64(got.Loss)}, []float64{float64(want.Loss)}, 1e-6)
+			is.Near(t, u.String(), float64(got.Loss), float64(want.Loss), 1e-6)
 			got.Loss = want.Loss
 			is.Equal(t, u.String()+": test", got, want)
 		}

@@ -67,7 +67,7 @@ func TestTable_SeparableClassesAreClassified(t *testing.T) {
 			t.Errorf("probe: %+v, %+v, %v", a, tried, err)
 		}
 		for _, try := range tried {
-			gomlxtest.NearAbs(t, fmt.Sprintf("gradient at the end, L2 %g", try.L2), []float64{try.Gradient}, []float64{0}, 1e-4)
+			is.Near(t, fmt.Sprintf("gradient at the end, L2 %g", try.L2), try.Gradient, 0, 1e-4)
 		}
 	}
 	same := table(31, 3, 0, false)

@@ -192,7 +192,7 @@ func testRunLengths(t *testing.T) {
 	for i, row := range cases.BoxIoU.IoU {
 		for j, want := range row {
 			got := boxIoU(cases.BoxIoU.DT[i], cases.BoxIoU.GT[j], cases.BoxIoU.Crowd[j] == 1)
-			gomlxtest.NearAbs(t, fmt.Sprint("IoU of boxes ", i, j), []float64{got}, []float64{want}, tolerance)
+			is.Near(t, fmt.Sprint("IoU of boxes ", i, j), got, want, tolerance)
 		}
 	}
 	for _, c := range cases.Polygons {

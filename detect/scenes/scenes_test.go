@@ -284,7 +284,7 @@ func TestAThirdOfEveryShapeIsVisibleAndItsMaskAsLarge(t *testing.T) {
 			rim += 2 * (o.Box[2] + o.Box[3])
 		}
 	}
-	gomlxtest.NearAbs(t, "pixels of masks beyond what is seen", []float64{growth}, []float64{0}, 0.03*rim)
+	is.Near(t, "pixels of masks beyond what is seen", growth, 0, 0.03*rim)
 	if hidden < 20 {
 		t.Errorf("%d shapes lie under others", hidden)
 	}

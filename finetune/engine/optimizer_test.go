@@ -174,7 +174,7 @@ func TestSchedule_WarmsUpThenHalfACosine(t *testing.T) {
 		{7, 8, 8, 1.75}, // all warm-up
 	} {
 		got := Schedule{Peak: 2, Warmup: test.warmup, Steps: test.total}.At(test.step)
-		gomlxtest.NearAbs(t, fmt.Sprintf("%+v", test), []float64{got}, []float64{test.want}, 1e-12)
+		is.Near(t, fmt.Sprintf("%+v", test), got, test.want, 1e-12)
 	}
 }
 

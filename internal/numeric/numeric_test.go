@@ -15,6 +15,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 )
 
 // scikit is testdata/features.json, see the README there.
@@ -125,7 +126,7 @@ func TestLogisticRegressionIsThatOfScikitLearn(t *testing.T) {
 		for _, start := range []*LogisticFit{nil, from} { // both starts converge to the same minimum
 			fit := gomlxtest.Must(LogisticRegression(points, s.Labels, s.Classes, want.L2, 1e-9, start))(t)
 			limit := max(1e-9, math.Sqrt(2*(curvature+want.L2)*n*0x1p-53*fit.Loss))
-			gomlxtest.NearAbs(t, fmt.Sprintf("gradient, L2 %g", want.L2), []float64{fit.Gradient}, []float64{0}, limit)
+			is.Near(t, fmt.Sprintf("gradient, L2 %g", want.L2), fit.Gradient, 0, limit)
 			gomlxtest.NearAbs(t, "weights", fit.Weights, slices.Concat(want.Weights...), 1e-6)
 			mean := floats.Sum(want.Biases) / float64(s.Classes) // on which the loss does not depend
 			floats.AddConst(-mean, want.Biases)

@@ -29,7 +29,7 @@ func TestLieREsCoordinatesEndAtTheRatioOfTheGridsOfEachAxis(t *testing.T) {
 	gomlxtest.NearAbs(t, "y, x", got.coordinates, want, 1e-6)
 	// Elements up to 4π·(y + x) in blocks of 4 channels, times cot(π/8) = 1 + √2.
 	bound := (5.0/2 + 3.0/7) * 4 * math.Pi * (1 + math.Sqrt2)
-	gomlxtest.NearAbs(t, "bound of the norm", []float64{got.bound()}, []float64{bound}, 1e-9)
+	is.Near(t, "bound of the norm", got.bound(), bound, 1e-9)
 	is.Equal(t, "a single column", liereCoordinates(3, 1)[0], 0)
 }
 
