@@ -96,7 +96,8 @@ func latest(dir, kind string) (*Checkpoint, []error, error) {
 
 // The weights of a run: BestDir and LastDir are subdirectories of its directory, Start and Resume further values of
 // Find's argument which. engine.Trainer.evaluate writes the best. A run's own row, also in a study, is of Run.Weights
-// (classification.chosen in package finetune); a command opens what --checkpoint names (run.Origin in cmd/wepe).
+// (classification.chosen in package finetune); a command opens what --checkpoint names, by default BestDir, without any
+// the last (run.Origin in cmd/wepe).
 const (
 	BestDir = "best"   // the weights with the highest accuracy on the validation split
 	LastDir = "last"   // the newest weights

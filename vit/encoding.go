@@ -76,6 +76,7 @@ func (p placement) hooks(c Config, block int) (a AttentionHooks) {
 		}
 	}
 	if e, ok := position.As[position.Scaler](p.Encoder); ok {
+		// In Config.attention: after the projections and their norms, before Rotate, Turn and the scores.
 		a.Scale = func(q *Node) [3]*Node { return e.Scale(q.Graph(), block) }
 	}
 	if e, ok := position.As[position.Rotator](p.Encoder); ok {

@@ -17,11 +17,11 @@ import (
 const Scratch = "none"
 
 // RunIdentity is what makes two trainings the same run: only then one continues the checkpoints, the record and the
-// description that the other left in a directory. Facts that one of the two lacks, as those of older versions may, do
-// not count. It is compared twice: by a command with run.json, before it opens the data (run.Claim in cmd/wepe), and by
-// Trainer.resume with a checkpoint (state.identity) or rows alone (identityOf).
+// description that the other left in a directory. Other facts that one of the two lacks, as those of older versions
+// may, do not count. It is compared twice: by a command with run.json, before it opens the data (run.Claim in cmd/wepe),
+// and by Trainer.resume with a checkpoint (state.identity) or rows alone (identityOf).
 type RunIdentity struct {
-	Recipe  any               // complete; its settings are compared one by one
+	Recipe  any               // complete; compared setting by setting, and one that is missing is "unset"
 	Seed    int64             // of weights, order and augmentation
 	From    string            // SHA-256 of the weights that the training starts from, or Scratch
 	Dataset string            // its name

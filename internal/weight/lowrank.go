@@ -58,7 +58,8 @@ func adapted(store *model.Store, w *model.Variable, x, y *Node) *Node {
 
 // Merge sets every adapted matrix for whose path adds holds, nil for all, to W + A·B, and each B to zero: programs may
 // use it. Merged does it in a copy for an export, the import of a run (Imported.adapt in checkpoints/own.go, matrix by
-// matrix as it reads), and a Model of package finetune once it is trained or opened (settle).
+// matrix as it reads), and a Model of package finetune once it is trained or opened (settle). Until then, also in
+// validations during training, programs compute x·W + x·A·B.
 func Merge(store *model.Store, adds func(w string) bool) error {
 	for v := range store.IterVariables() {
 		scope, first := strings.CutSuffix(v.Path(), "/a")

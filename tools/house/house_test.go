@@ -65,6 +65,20 @@ func TestImports_RunDown(t *testing.T) {
 	}
 }
 
+// The places that CONTRIBUTING.md names for a question declare what it names.
+func TestContributing_PlacesAreThere(t *testing.T) {
+	places := regexp.MustCompile("`(\\w+)` \\(([\\w/]+\\.go)\\)").FindAllStringSubmatch(read(t, "CONTRIBUTING.md"), -1)
+	for _, place := range places {
+		declared := regexp.MustCompile(`(?m)^(func (\([^)]*\) )?|type |var )` + place[1] + `\b`)
+		if !declared.MatchString(read(t, place[2])) {
+			t.Errorf("%s does not declare %s", place[2], place[1])
+		}
+	}
+	if len(places) < 12 {
+		t.Errorf("%d places", len(places))
+	}
+}
+
 // Importing this library changes no global state: every registered gradient of GoMLX is GoMLX's own.
 func TestImports_LeaveTheGradientsOfGoMLX(t *testing.T) {
 	for kind, vjp := range VJPRegistration {

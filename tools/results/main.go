@@ -8,7 +8,7 @@
 // where KIND is
 //
 //	positions               the encodings, from the code; without NAME
-//	table:                  the runs in docs/runs/NAME.jsonl
+//	table:                  the runs in docs/runs/NAME.jsonl, a line for each group of by= (report.NewTable)
 //	detection:              the detectors evaluated by wepe detect train
 //	figure:                 the rows of wepe analyze; NAME is followed by the figure's name
 //	bench:                  a summary of the rows of make bench

@@ -5,8 +5,8 @@ package position
 import "github.com/wepe-go/wepe/wepe"
 
 // specs is the only table of encodings. A new one needs its own file and a row here, or a call of Register; no other
-// code compares its name, but for settings of earlier versions (retired.go). Its formula in the documents is in
-// tools/results/positions.go.
+// code compares its name, but for settings of earlier versions (retired.go). New returns what its Kind names, an Adder,
+// a Rotator, … (position.go). Its formula in the documents is in tools/results/positions.go.
 var specs = []Spec{
 	{Name: none, Doc: "no position encoding"},
 	{
