@@ -98,9 +98,20 @@ func rowsOf(t *testing.T, folder, list string, of *data.InMemory) (rows []int) {
 	return rows
 }
 
+// The ids of the first batch of CIFAR-10's 50,000 training images from TensorFlow Datasets, as Ganegedara, TensorFlow in
+// Action (2022), chapter 3, prints it (b'train_16399', …). CIFAR-100 and dSprites have keys of the same kind.
+func TestChoose_TheOrderOfTensorFlowDatasets(t *testing.T) {
+	rows := gomlxtest.Must(choose(50_000, []int{0, 9}, []int{16, 200}))(t)
+	want := []int{16399, 1680, 47917, 17307, 27051, 48736, 26263, 1456, 19135, 31598, 12970, 4223,
+		27152, 49635, 4093, 17537}
+	if !slices.Equal(rows[0], want) || len(rows[1]) != 200 {
+		t.Errorf("%v, and %d for validation", rows[0], len(rows[1]))
+	}
+}
+
 // Other tests check which images and labels CIFAR100 and DSprites read.
 func TestWriteTasks_BitForBitInPartsThatDoNotMeet(t *testing.T) {
-	cifar := datatest.Tree(t, datatest.CIFAR100(67, 23))
+	cifar := datatest.Tree(t, datatest.CIFAR100(167, 23))
 	train, held, err := data.CIFAR100(cifar)
 	gomlxtest.NoError(t, err)
 	npz := datatest.NPZ(t, datatest.DSprites(170))
@@ -127,10 +138,10 @@ func TestWriteTasks_BitForBitInPartsThatDoNotMeet(t *testing.T) {
 			t.Errorf("%s: origin %q", name, text)
 		}
 	}
-	check("cifar", "own split of CIFAR-100", train, train, held, 23)
+	check("cifar", "VTAB-1k's images of CIFAR-100", train, train, held, 23)
 	for _, task := range spriteTasks {
 		sets := gomlxtest.Must(dSprites(t.Context(), npz, task.label, sizes))(t)
-		check(task.folder, "own split of dSprites", sets[0], sets[1], sets[2], 17)
+		check(task.folder, "VTAB-1k's images of dSprites", sets[0], sets[1], sets[2], 17)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/md5"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -21,28 +22,26 @@ import (
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/disk"
 	"github.com/wepe-go/wepe/internal/numpy"
-	"github.com/wepe-go/wepe/internal/random"
 )
 
 // vtabSizes are the numbers of images of dSprites' tasks for training, validation and test.
 var vtabSizes = [3]int{800, 200, 73_728} // a tenth of dSprites
 
 // writeTasks writes tasks into dir in the VTAB-1k layout and logs each: from generated shapes, to try every command
-// offline, or from a dataset's own files, dSprites' npz or the binary version of CIFAR-100. The images of the latter
-// are the lossless originals, and which 1,000 of them are for training is our choice: VTAB's follows the order of
-// TensorFlow Datasets, and its copies hold jpegs. CIFAR-100 has a test set of its own size.
+// offline, or from a dataset's own files, dSprites' npz or the binary version of CIFAR-100. The images of the latter are
+// VTAB's, but the lossless originals, where its copies hold jpegs. CIFAR-100 has a test set of its own size.
 func writeTasks(ctx context.Context, dir, from string, sizes [3]int, logger *slog.Logger) error {
-	origin, tasks := "own split of CIFAR-100's binary version, lossless", []spriteTask{{folder: "cifar"}}
+	origin, tasks := "VTAB-1k's images of CIFAR-100's binary version, lossless", []spriteTask{{folder: "cifar"}}
 	read := func(spriteTask) (sets [3]data.Dataset, err error) {
 		train, held, err := data.CIFAR100(from)
 		if err != nil {
 			return sets, err
 		}
-		_, some, err := data.RandomSplit(train, sizes[0]+sizes[1], 0)
+		rows, err := choose(train.Len(), []int{0, 9}, sizes[:2])
 		if err != nil {
 			return sets, err
 		}
-		return parts(some, held, sizes[1])
+		return [3]data.Dataset{data.Subset(train, rows[0]), data.Subset(train, rows[1]), held}, nil
 	}
 	switch {
 	case from == "shapes":
@@ -52,10 +51,11 @@ func writeTasks(ctx context.Context, dir, from string, sizes [3]int, logger *slo
 			if err != nil {
 				return sets, err
 			}
-			return parts(both, held, sizes[1])
+			learn, val, err := data.RandomSplit(both, sizes[1], 0)
+			return [3]data.Dataset{learn, val, held}, err
 		}
 	case strings.HasSuffix(from, ".npz"):
-		origin, tasks = "own split of dSprites' npz, lossless", spriteTasks
+		origin, tasks = "VTAB-1k's images of dSprites' npz, lossless", spriteTasks
 		read = func(t spriteTask) ([3]data.Dataset, error) {
 			sets, err := dSprites(ctx, from, t.label, sizes)
 			return [3]data.Dataset{sets[0], sets[1], sets[2]}, err
@@ -71,12 +71,6 @@ func writeTasks(ctx context.Context, dir, from string, sizes [3]int, logger *slo
 		}
 	}
 	return nil
-}
-
-// parts takes validation images from those for training.
-func parts(train, held data.Dataset, validation int) ([3]data.Dataset, error) {
-	learn, val, err := data.RandomSplit(train, validation, 0)
-	return [3]data.Dataset{learn, val, held}, err
 }
 
 // spriteTask is a task of dSprites: its folder, its name in package data, and its class of an image.
@@ -177,8 +171,7 @@ var spriteFactors = []struct {
 }{{"colour", 1}, {"shape", 3}, {"scale", 6}, {"orientation", 40}, {"x", 32}, {"y", 32}}
 
 // dSprites reads images from the dataset's own npz file: sizes[0] for training, sizes[1] for validation, sizes[2] for
-// testing. As in VTAB the splits are 80, 10 and 10 % of all images in random order, and each uses its first images. The
-// images are black and white as RGB.
+// testing. The images are black and white as RGB.
 //
 // Errors name the file. Only the arrays imgs and latents_classes are read, never the pickle beside them.
 func dSprites(ctx context.Context, file string, label func(orientation, x int) int, sizes [3]int) (
@@ -218,9 +211,15 @@ func readSprites(ctx context.Context, f *os.File, label func(orientation, x int)
 	if count != n {
 		return fmt.Errorf("the file has %d images, but factors of %d", count, n)
 	}
-	of, err := choose(n, sizes)
+	rows, err := choose(n, []int{0, 8, 9}, sizes[:])
 	if err != nil {
 		return err
+	}
+	of := make([]uint8, n) // the split of each row, counted from 1
+	for part, chosen := range rows {
+		for _, row := range chosen {
+			of[row] = uint8(part + 1)
+		}
 	}
 	for part, name := range []string{"train", "val", "test"} {
 		sets[part] = &data.InMemory{Info: data.Info{Name: "dsprites-" + name, Classes: make([]string, 16), Height: spriteSide,
@@ -280,21 +279,25 @@ func (r *spriteReader) next(row int) (orientation, x int, err error) {
 	return values[3], values[4], nil
 }
 
-// choose returns the split of each row, counted from 1, or 0 for none.
-func choose(n int, sizes [3]int) (of []uint8, err error) {
-	bounds := [4]int{0, n * 8 / 10, n * 9 / 10, n}
-	of = make([]uint8, n)
-	order := random.New(5, 0, 0, 0).Perm(n)
-	for part, name := range []string{"training", "validation", "test"} {
-		rows := order[bounds[part]:bounds[part+1]]
-		if sizes[part] < 0 || sizes[part] > len(rows) {
-			return nil, fmt.Errorf("%d images requested, but %d %s images exist", sizes[part], len(rows), name)
-		}
-		for _, row := range rows[:sizes[part]] {
-			of[row] = uint8(part + 1)
-		}
+// choose returns the rows of VTAB-1k among the n examples of a split "train": for each part the first that come after so
+// many tenths of them (task_adaptation/data/cifar.py, dsprites.py). They are in the order of TensorFlow Datasets, by the
+// MD5 of the split's name and their number (core/hashing.py).
+func choose(n int, tenths, sizes []int) (rows [][]int, err error) {
+	keys, order := make([][md5.Size]byte, n), make([]int, n)
+	for i := range n {
+		keys[i], order[i] = md5.Sum(fmt.Append([]byte("train"), i)), i
 	}
-	return of, nil
+	slices.SortFunc(order, func(a, b int) int { return bytes.Compare(keys[a][:], keys[b][:]) })
+	ends := append(slices.Clone(tenths[1:]), 10)
+	for part, size := range sizes {
+		from, to := n*tenths[part]/10, n*ends[part]/10
+		if size < 0 || size > to-from {
+			return nil, fmt.Errorf("%d images requested, but %d %s images exist", size, to-from,
+				[]string{"training", "validation", "test"}[part])
+		}
+		rows = append(rows, order[from:from+size])
+	}
+	return rows, nil
 }
 
 // openArray opens an array of the given type and of shape [n, rest...].
