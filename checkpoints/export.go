@@ -308,7 +308,7 @@ func (e *export) save(dir string) error {
 	siblings, _ := os.ReadDir(filepath.Dir(dir))
 	for _, sibling := range siblings { // left by a killed process
 		number, ok := strings.CutPrefix(sibling.Name(), filepath.Base(dir)+temporaryMark)
-		if ok && sibling.IsDir() && strings.Trim(number, "0123456789") == "" {
+		if ok && sibling.IsDir() && len(number) == 20 && strings.Trim(number, "0123456789") == "" {
 			_ = e.files.removeAll(filepath.Join(filepath.Dir(dir), sibling.Name()))
 		}
 	}

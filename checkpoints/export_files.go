@@ -35,9 +35,13 @@ func declarable(format string, s preprocess.Settings, rows, cols int) (declared 
 		return s, rounding(s, there)
 	}
 	declared = preprocess.Settings{Resize: preprocess.ResizeExact, Size: [2]int{rows, cols}, Resample: s.Resample,
-		Float: s.Float, Rescale: s.Rescale, Mean: s.Mean, Std: s.Std}
-	return declared, fmt.Sprintf("preprocessing: fit %q to %d×%d in place of %q, so that predictions of the export "+
-		"differ: %s", declared.Resize, rows, cols, s.Resize, strings.TrimPrefix(err.Error(), "preprocess: "))
+		Float: s.Float, Grey16: s.Grey16, Rescale: s.Rescale, Mean: s.Mean, Std: s.Std}
+	line = fmt.Sprintf("preprocessing: fit %q to %d×%d in place of %q, so that predictions of the export differ: %s",
+		declared.Resize, rows, cols, s.Resize, strings.TrimPrefix(err.Error(), "preprocess: "))
+	if format != formatNative && s.Grey16 != preprocess.GreyClip {
+		line += "; 16-bit grey " + grey16[preprocess.GreyClip]
+	}
+	return declared, line
 }
 
 // readBack converts settings to a format and back.
@@ -60,12 +64,20 @@ func readBack(format string, s preprocess.Settings, rows, cols int) (back prepro
 // PreprocessingDifference names how the images of two models differ although their logits may be equal: "" for not at
 // all.
 func PreprocessingDifference(a, b preprocess.Settings) string {
-	if line := rounding(a, b); line != "" || a.Resize == b.Resize && a.Size == b.Size && a.Crop == b.Crop {
-		return line
+	text := func(s preprocess.Settings) string {
+		mean, std := s.Normalization()
+		return fmt.Sprintf("fit %q to %v by %s, patch %d, trim %v, crop %v, mean %.4g, std %.4g", s.Resize, s.Size, s.Kernel(),
+			s.Patch, s.Trim, s.Crop, mean, std)
 	}
-	return fmt.Sprintf("preprocessing: fit %q to %v, crop %v, and fit %q to %v, crop %v: predictions of files differ",
-		a.Resize, a.Size, a.Crop, b.Resize, b.Size, b.Crop)
+	if text(a) == text(b) {
+		return rounding(a, b)
+	}
+	return fmt.Sprintf("preprocessing: %s, and %s: predictions of files differ", text(a), text(b))
 }
+
+// grey16 says what becomes of 16-bit grey above 255.
+var grey16 = map[string]string{preprocess.GreyClip: "above 255 becomes 255", preprocess.GreyScale: "is divided by 256",
+	preprocess.GreyRange: "is scaled by the range of its image"}
 
 // rounding names what images preprocessed by there and by s have different although both resize and crop alike.
 func rounding(s, there preprocess.Settings) string {
@@ -74,10 +86,11 @@ func rounding(s, there preprocess.Settings) string {
 		parts = append(parts, "the longer side of a resized image is rounded down, not to the nearest pixel")
 	}
 	if s.Grey16 != there.Grey16 {
-		parts = append(parts, "16-bit grey above 255 becomes 255")
+		parts = append(parts, "16-bit grey "+grey16[there.Grey16])
 	}
 	if s.Float != there.Float {
-		parts = append(parts, "pixels are rounded to 8 bits after the resize")
+		parts = append(parts, map[bool]string{false: "pixels are rounded to 8 bits after the resize",
+			true: "pixels are not rounded after the resize"}[there.Float])
 	}
 	if s.Resize == preprocess.ResizeContain && s.Fill != there.Fill {
 		parts = append(parts, fmt.Sprintf("borders have the colour %v in place of %v", there.Fill, s.Fill))

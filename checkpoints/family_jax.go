@@ -101,6 +101,8 @@ func (w *weights) gridOfTable(d *described, rows int, stated gridSize, options I
 		grid = gridSize{side, side}
 	}
 	switch {
+	case grid == gridSize{} && options.AssumeSquare:
+		return &OptionError{fmt.Sprintf("checkpoints: the %d positions of %s are no square", rows-prefix, w.path), "Grid"}
 	case grid == gridSize{}:
 		return &OptionError{fmt.Sprintf("checkpoints: %s does not state the grid of its %d+%d positions", w.path, prefix,
 			rows-prefix), "Grid or AssumeSquare"}

@@ -117,7 +117,7 @@ func Import(path string, options ImportOptions) (*Imported, error) {
 	rows, cols := m.Config.ImageRows, m.Config.ImageCols
 	switch {
 	case options.ImageRows != 0 || options.ImageCols != 0:
-		rows, cols = options.ImageRows, options.ImageCols
+		rows, cols = cmp.Or(options.ImageRows, rows), cmp.Or(options.ImageCols, cols)
 	case options.UsualSize && m.Usual != [2]int{rows, cols}:
 		m.Report = append(m.Report, fmt.Sprintf("images: %d×%d, to which the files resize them; the weights have positions "+
 			"for %d×%d", m.Usual[0], m.Usual[1], rows, cols))

@@ -73,26 +73,41 @@ func listNames(dir string) (whole, temporary []string, err error) {
 	return whole, temporary, nil
 }
 
-// latest returns the newest intact checkpoint of a directory, nil if there is none, and why it skipped newer ones. A
-// directory that does not exist has none.
-func latest(dir, kind string) (*Checkpoint, []error, error) {
-	names, temporary, err := listNames(filepath.Join(dir, kind))
-	if err != nil {
-		return nil, nil, err
-	}
-	var skipped []error
-	for _, path := range temporary {
-		skipped = append(skipped, errors.Errorf("%s skipped: incomplete: the process that wrote it ended early", path))
-	}
-	for _, path := range names {
-		c, err := openCheckpoint(path)
-		if err == nil {
-			return c, skipped, nil
+// latest returns the newest intact checkpoint of a directory, nil if there is none, why it skipped newer ones, and
+// whether there are damaged ones only. A directory that does not exist has none. A file that cannot be read now, as
+// without permission, is an error: later it may be intact. A run that is training can remove what was listed: then it
+// is listed again.
+func latest(dir, kind string) (c *Checkpoint, skipped []error, damaged bool, err error) {
+	for again := 0; ; again++ {
+		names, temporary, err := listNames(filepath.Join(dir, kind))
+		if err != nil {
+			return nil, nil, false, err
 		}
-		skipped = append(skipped, errors.WithMessagef(err, "%s skipped", path))
+		skipped = nil
+		for _, path := range temporary {
+			skipped = append(skipped, errors.Errorf("%s skipped: incomplete: it is being written, or its writer was killed", path))
+		}
+		gone := false
+		for _, path := range names {
+			c, err := openCheckpoint(path)
+			if err == nil {
+				return c, skipped, false, nil
+			}
+			var cause syscall.Errno
+			if errors.As(err, &cause) && !slices.Contains(noCheckpoint, cause) {
+				return nil, skipped, false, err
+			}
+			gone = gone || cause == syscall.ENOENT
+			skipped = append(skipped, errors.WithMessagef(err, "%s skipped", path))
+		}
+		if !gone || again == 2 {
+			return nil, skipped, len(names) > 0, nil
+		}
 	}
-	return nil, skipped, nil
 }
+
+// noCheckpoint are the errors of a directory that is no checkpoint.
+var noCheckpoint = []syscall.Errno{syscall.ENOENT, syscall.ENOTDIR, syscall.EISDIR, syscall.ELOOP}
 
 // The weights of a run: BestDir and LastDir are subdirectories of its directory, Start and Resume further values of
 // Find's argument which. engine.Trainer.evaluate writes the best. A run's own row, also in a study, is of Run.Weights
@@ -135,13 +150,12 @@ func Find(path, which string) (c *Checkpoint, skipped []error, err error) {
 		return c, nil, err
 	}
 	for _, kind := range order {
-		c, here, err := latest(path, kind)
+		c, here, damaged, err := latest(path, kind)
 		skipped = append(skipped, here...)
 		if c != nil || err != nil {
 			return c, skipped, err
 		}
-		whole, _, _ := listNames(filepath.Join(path, kind)) // a first save that was killed leaves none
-		if len(whole) > 0 && which != Resume {
+		if damaged && which != Resume { // a first save that was killed leaves none
 			return nil, skipped, errors.Errorf("checkpoints: no intact checkpoint in %s: %s", filepath.Join(path, kind), here[0])
 		}
 	}

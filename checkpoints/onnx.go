@@ -183,11 +183,13 @@ func (o *ONNX) Logits(images *tensors.Tensor) ([]float32, error) {
 // Finalize frees the memory of the graph.
 func (o *ONNX) Finalize() { o.open.Finalize() }
 
-// graphIn returns the ONNX file at a path: the path itself, or a file in the directory, see Inspect. It is empty for
-// anything else.
+// graphIn returns the ONNX file at a path: the path itself, or a file in a directory without other weights, see Inspect.
+// It is empty for anything else.
 func graphIn(path string) string {
 	if inside := filepath.Join(path, graphName); fileExists(inside) {
-		return inside
+		if found, err := weightsIn(path); err != nil || found == inside {
+			return inside
+		}
 	}
 	if filepath.Ext(path) == ".onnx" {
 		return path

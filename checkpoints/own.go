@@ -149,6 +149,8 @@ func (w *weights) describeRun() (d described, err error) {
 		return refuse("its model is no ViT but a %s of these sizes", kind)
 	case wrong != nil:
 		return refuse("%v", wrong)
+	case d.run.Preprocess.Validate() != nil:
+		return refuse("%v", d.run.Preprocess.Validate())
 	case n != d.config.Classes:
 		return refuse("%d names for %d classes", n, d.config.Classes)
 	}
@@ -166,7 +168,11 @@ func (w *weights) describeRun() (d described, err error) {
 		for _, root := range []string{"", averages} { // of both the averages
 			factors := root + weight.LowRankRoot + ofModel + path
 			if a, ok := w.tensors[factors+"/a"]; ok && !w.has(averages+ofModel+path) { // summed by an earlier version
-				w.adapters[path] = [2]storedTensor{a, w.tensors[factors+"/b"]}
+				b, ok := w.tensors[factors+"/b"]
+				if !ok {
+					return refuse("it has only one of the factors of %s", path)
+				}
+				w.adapters[path] = [2]storedTensor{a, b}
 			}
 		}
 	}

@@ -243,7 +243,7 @@ func TestImport_Refusals(t *testing.T) {
 		{timm, ofTimm, theirs(`"model_args":{`, `"model_args":{"qk_norms":1,`), none, inFile, "qk_norms"},
 		{timm, changed(ofTimm, "pre_logits.fc.weight", 14), timmConfig(one), none, option, "pre_logits.fc"},
 		{timm, ofTimm, timmConfig(one), ImportOptions{ImageRows: 7, ImageCols: 10}, asked, "7×10"},
-		{timm, ofTimm, timmConfig(one), ImportOptions{ImageRows: 6}, asked, "image_cols"},
+		{timm, ofTimm, timmConfig(one), ImportOptions{ImageRows: 7}, asked, "7×10"},
 		{timm, ofTimm, timmConfig(one), ImportOptions{ImageRows: 1 << 40, ImageCols: 2}, asked, "image_rows"},
 		{timm, ofTimm, timmConfig(one), ImportOptions{Resample: "x"}, asked, `"x"`},
 		{distilled, headless, theirs("vit_base", "deit_base_distilled"), none, option, "Classes"},
@@ -251,7 +251,7 @@ func TestImport_Refusals(t *testing.T) {
 
 		{jax, ofJAX, "", hints(smallGrid), opens, ""}, {jax, ofJAX, "", none, option, "Grid"},
 		{jax, ofJAX, "", hints(gridSize{4, 4}), inFile, "4×4"}, {jax, ofJAX, "", hints(gridSize{-3, -5}), inFile, "-3×-5"},
-		{jax, ofJAX, "", assumed, option, "AssumeSquare"}, {jax, made(jax, square), "", assumed, opens, ""},
+		{jax, ofJAX, "", assumed, option, "no square"}, {jax, made(jax, square), "", assumed, opens, ""},
 		{jax, made(jax, square), "", none, option, "Grid"}, {jax, ofJAX, google, called("test_vit"), asked, "test_vit"},
 		{jax, changed(ofJAX, "head/bias"), google, none, mismatched, "head/bias [13]"}, {jax, ofJAX, google, none, opens, ""},
 		{jax, ofJAX, google, hints(gridSize{5, 3}), asked, "5×3"},

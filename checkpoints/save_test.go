@@ -106,7 +106,7 @@ func save(t testing.TB, s Saver, store *model.Store, step int64, meta any) strin
 
 func newest(t testing.TB, dir string) (*Checkpoint, []error) {
 	t.Helper()
-	c, skipped, err := latest(dir, "")
+	c, skipped, _, err := latest(dir, "")
 	gomlxtest.NoError(t, err)
 	return c, skipped
 }

@@ -149,8 +149,11 @@ func (c cache) link(commit, name, hash string) error {
 	return err
 }
 
-// write replaces a small file.
+// write replaces a small file of other content.
 func write(file, content string) error {
+	if was, err := os.ReadFile(file); err == nil && string(was) == content {
+		return nil
+	}
 	return disk.Write(file, func(w io.Writer) error { _, err := io.WriteString(w, content); return err })
 }
 

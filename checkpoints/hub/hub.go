@@ -150,10 +150,8 @@ func (r *remote) snapshot(ctx context.Context, to cache, commit string, files ma
 		rest = slices.Concat(rest, []string{weightsFile, indexFile})
 	}
 	for _, name := range rest {
-		if !has(name) { // remember that it does not exist
-			if err := write(to.absent(commit, name), ""); err != nil {
-				return nil, err
-			}
+		if !has(name) { // remember that it does not exist, where the cache can be written
+			_ = write(to.absent(commit, name), "")
 		}
 	}
 	if !isCommit(revision) {

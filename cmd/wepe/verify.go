@@ -135,7 +135,8 @@ func (o *verification) files(c *cobra.Command, path string) error {
 			for _, line := range lines {
 				cli.Line(line)
 			}
-			return fmt.Errorf("%s: %d of %d checkpoints are damaged: delete them", path, damaged, len(all))
+			return fmt.Errorf("%s: %d of %d checkpoints are damaged or incomplete: delete them, unless a training is "+
+				"writing them", path, damaged, len(all))
 		}
 		return o.print(c, lines)
 	}

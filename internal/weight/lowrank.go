@@ -118,6 +118,10 @@ func Sum(w, a, b *tensors.Tensor) (*tensors.Tensor, error) {
 			return nil, err
 		}
 	}
+	if w.Rank() != 2 || a.Rank() != 2 || b.Rank() != 2 || a.Shape().Dim(0) != w.Shape().Dim(0) ||
+		b.Shape().Dim(1) != w.Shape().Dim(1) || a.Shape().Dim(1) != b.Shape().Dim(0) {
+		return nil, fmt.Errorf("a matrix of shape %s has factors of %s and %s", w.Shape(), a.Shape(), b.Shape())
+	}
 	in, out, rank := w.Shape().Dim(0), w.Shape().Dim(1), a.Shape().Dim(1)
 	for i := range in {
 		for j := range out {
