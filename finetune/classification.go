@@ -42,6 +42,7 @@ type classification struct {
 	rows         []int       // images of the current step
 	fetched      int         // the current step, -1 before the first
 	state        state
+	tested       string    // fingerprint of Test, "" without one
 	resumed      int       // step of the checkpoint that the run continues
 	weights      []float32 // of the classes in the loss, nil for equal weights
 	row          report.Result
@@ -90,6 +91,12 @@ func newClassification(run Run) (*classification, error) {
 		fetched: -1, state: state{Recipe: r, Classes: images.Describe().Classes, Seed: run.Seed,
 			Data: data.Fingerprint(images),
 			From: run.source, Preprocess: images.Describe().Preprocessing()}}
+	if run.Validation != nil {
+		c.state.Held = data.Fingerprint(held)
+	}
+	if run.Test != nil {
+		c.tested = data.Fingerprint(run.Test)
+	}
 	if c.weights, err = r.classWeights(images.Describe()); err != nil {
 		return nil, err
 	}
@@ -98,8 +105,10 @@ func newClassification(run Run) (*classification, error) {
 		if set == nil {
 			continue
 		}
-		if _, _, err := m.Labelled(set.Describe()); err != nil {
+		if _, warning, err := m.Labelled(set.Describe()); err != nil {
 			return nil, err
+		} else if warning != "" {
+			run.Logger.Warn(warning)
 		}
 	}
 	perPass := images.Len() / r.BatchSize
@@ -361,7 +370,7 @@ func (c *classification) Finish(context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		row.Test = e.metrics()
+		row.Test, row.TestData = e.metrics(), c.tested
 		c.model.tested.on, c.model.tested.by = c.Test.Describe(), e
 	}
 	for _, set := range []data.Dataset{c.images.set, c.held.set, c.Test} {
@@ -427,7 +436,8 @@ func (c *classification) recorded() (bool, error) {
 		for _, r := range rows.Results {
 			if r.Job == c.Job && r.Steps == c.Step() && r.Failed == "" { // the last one is what tables show
 				c.row, found = r, 0
-				if r.Weights.Name == name || r.Weights.Name == "" {
+				tested := c.Test == nil || r.TestData == c.tested || r.TestData == "" && r.Test.Images > 0
+				if tested && (r.Weights.Name == name || r.Weights.Name == "") {
 					found = 1
 				}
 			}

@@ -172,13 +172,15 @@ func (run Run) prepared() (Run, error) {
 // findSource opens the source of the run, nil for a run from scratch. A resumed run has its source in the checkpoint:
 // the file may be missing, but not another one unless the run is known to be the checkpoint's.
 func (run Run) findSource() (*initialModel, error) {
+	if run.Extend {
+		if begun := run.begun(); begun.Recipe.Name != "" {
+			return begun.From, nil
+		}
+	}
 	if run.From == "" {
 		return nil, nil
 	}
 	begun := run.begun().From
-	if begun != nil && run.Extend {
-		return begun, nil
-	}
 	classes := run.Train.Describe().Classes
 	imported, err := checkpoints.Import(run.From, checkpoints.ImportOptions{Classes: len(classes), Hints: run.Import})
 	switch {

@@ -97,11 +97,15 @@ func (m *Model) spread(d parallel.Devices) error {
 // forward compiles a program of the images of a plan as in evaluation. Inputs: pixels, plan.
 func (m *Model) forward(outputs func(scope *model.Scope, images *Node, plan []*Node) []*Node) (*model.Exec, error) {
 	augment := m.evalAugment()
-	return model.NewExec(m.backend, m.store, func(scope *model.Scope, inputs []*Node) []*Node {
+	program, err := model.NewExec(m.backend, m.store, func(scope *model.Scope, inputs []*Node) []*Node {
 		scope.Store().SetTraining(inputs[0].Graph(), false)
 		plan := inputs[1 : 1+data.PlanLen]
 		return outputs(scope.In(modelScope), augment.Images(inputs[0], plan), plan)
 	})
+	if err == nil {
+		program.SetMaxCache(-1) // each dataset is another shape
+	}
+	return program, err
 }
 
 // traced is forward with nodes of the trace as outputs, for a ViT with one image size. With weights, attention is

@@ -236,6 +236,7 @@ type state struct {
 	Seed    int64         `json:"seed"`
 	From    *initialModel `json:"from,omitempty"`    // nil for a run from scratch
 	Data    string        `json:"data"`              // fingerprint of the training images
+	Held    string        `json:"held,omitempty"`    // of Run.Validation
 	Damaged []int         `json:"damaged,omitempty"` // training images of a stream that were skipped
 	// Preprocess is how the images were resized; zero in runs from before it was stored.
 	Preprocess preprocess.Settings `json:"preprocess,omitzero"`
@@ -248,7 +249,8 @@ func (s state) identity() engine.RunIdentity {
 	if s.From != nil {
 		from = s.From.SHA256
 	}
-	return engine.RunIdentity{Recipe: s.Recipe, Seed: s.Seed, From: from, Data: s.Data}
+	return engine.RunIdentity{Recipe: s.Recipe, Seed: s.Seed, From: from, Data: s.Data,
+		Other: map[string]string{"validation data": s.Held}}
 }
 
 // stateOf reads what this package wrote into a checkpoint.

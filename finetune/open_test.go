@@ -270,6 +270,11 @@ func TestRun_EvaluatesTheWeightsThatOpenLoads(t *testing.T) {
 			is.Equal(t, fmt.Sprintf("%v, %s", want, name), gomlxtest.Must(model.Evaluate(run.Test))(t), row.Test)
 		}
 	}
+	best.Test = dataset(31, 8) // of a finished run
+	other, row := done(t, best)
+	is.Equal(t, "other test images", row.Test, gomlxtest.Must(other.Evaluate(best.Test))(t))
+	best.Validation = dataset(19, 9)
+	is.Equal(t, "other validation images", otherRun(best.fails(t)).Field, "validation data")
 }
 
 func TestPatience_EndsARunThatIsNotResumedNorExtended(t *testing.T) {

@@ -56,7 +56,7 @@ func TestSet_RefusesInOneLineThatHasTheSetting(t *testing.T) {
 	for _, settings := range []string{"epochs", "=3", "epoch=3", "optimizer.decay=1", "model.posision=wepe",
 		"nothing.width=1", "model.width.x=1", "epochs=three", "epochs=3.5", "epochs=null", "name=5",
 		"optimizer.decay_all=1", "optimizer.learning_rates.head=", "model=wepe", "augment.size=24", "learning_rate=nan",
-		"model.width=1e400"} {
+		"model.width=1e400", "augment.mean=[0.5]", `augment={"size":[4,6,3]}`} {
 		is.Refused(t, settings, is.ErrorOf(tiny().Set("batch_size=5;"+settings)), "finetune: ", settings)
 	}
 	// 0 would be the default of these, in whatever form; of steps and epochs one has none.
@@ -334,7 +334,7 @@ func TestUnread_NamesWhatHasNoEffect(t *testing.T) {
 		{"optimizer.learning_rates.weights=3;freeze=backbone,gate", "none", "freeze that trains weights"},
 		{"optimizer.learning_rates.head=3;freeze=backbone", "none", ""},
 		{"optimizer.learning_rates.lora=3", "none", "lora"}, {"optimizer.learning_rates.lora=3;lora=2", "none", ""},
-		{"optimizer.learning_rates.vectors=3;lora=2", "none", "freeze that trains vectors"},
+		{"optimizer.learning_rates.vectors=3;lora=2", "none", "lora=0"},
 	} {
 		err := gomlxtest.Must(tiny().Set(c.settings))(t).UnusedSetting(c.settings, strings.Fields(c.positions)...)
 		if c.want == "" {

@@ -132,6 +132,8 @@ func (r Recipe) without(key string) string {
 		return ""
 	case group == "lora" && r.LoRA == 0:
 		return "lora, the rank of adapters"
+	case r.LoRA > 0 && !slices.Contains(strings.Split(r.Freeze, ","), group):
+		return "lora=0"
 	default:
 		return "a freeze that trains " + group
 	}

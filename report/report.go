@@ -146,10 +146,11 @@ type Result struct {
 	Steps           int                  `json:"steps"`
 	Epochs          JSONFloat            `json:"epochs"`
 	WallSeconds     JSONFloat            `json:"wall_seconds"`
-	ImagesPerSecond JSONFloat            `json:"images_per_second"` // of optimizer steps, without compilation
+	ImagesPerSecond JSONFloat            `json:"images_per_second"` // of steps and the wait for images, not compilation
 	Weights         Weights              `json:"weights,omitzero"`  // evaluated weights; unknown in rows without a name
 	Validation      Metrics              `json:"validation,omitzero"`
 	Test            Metrics              `json:"test,omitzero"`
+	TestData        string               `json:"test_data,omitempty"` // fingerprint of the test images
 	Scalars         map[string]JSONFloat `json:"scalars,omitempty"`
 	DetectionMetrics
 	Damaged  int             `json:"damaged,omitempty"`  // images that were skipped

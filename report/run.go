@@ -112,7 +112,7 @@ func (r RunPage) results() Table {
 			case e.Images == 0:
 			case e.Step == 0:
 				before = &c.seeds[0][i]
-			case best == nil || e.Top1 > best.Top1:
+			case best == nil || e.Top1 > best.Top1 || e.Top1 == best.Top1 && e.Loss < best.Loss: // as engine's evaluate
 				best = &c.seeds[0][i]
 			}
 		}

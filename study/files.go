@@ -23,8 +23,8 @@ import (
 // settings, the second for results. Unreadable images are an error.
 func (t *Task) FromFiles(train, test [2]*data.Files, logger *slog.Logger) {
 	load := func(ctx context.Context, files *data.Files, u Unit) (*data.InMemory, error) {
-		set, err := files.Load(ctx, preprocess.Settings{Resize: preprocess.ResizeExact, Size: u.Recipe.Augment.Size},
-			logger.With("dataset", files.Name))
+		set, err := files.Load(ctx, preprocess.Settings{Resize: preprocess.ResizeExact, Size: u.Recipe.Augment.Size,
+			Grey16: u.Recipe.Grey16}, logger.With("dataset", files.Name))
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("%w while reading %s", engine.ErrInterrupted, files.Name)
 		}

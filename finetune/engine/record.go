@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/wepe-go/wepe/checkpoints"
@@ -106,14 +108,22 @@ func (t *Trainer) writeLog() error {
 	if err != nil {
 		return err
 	}
+	steps := map[int]report.Eval{} // a resumed run may evaluate a step again
+	for _, e := range rows.Evals {
+		steps[e.Step] = e
+	}
+	var evals []report.Eval
+	for _, step := range slices.Sorted(maps.Keys(steps)) {
+		evals = append(evals, steps[step])
+	}
 	var events bytes.Buffer
-	if err := writeEvents(&events, rows.Evals); err != nil {
+	if err := writeEvents(&events, evals); err != nil {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(t.Dir, eventsFile), events.Bytes(), 0o644); err != nil {
 		return err
 	}
-	return disk.Write(filepath.Join(t.Dir, LogFile), func(w io.Writer) error { return writeCSV(w, rows.Evals) })
+	return disk.Write(filepath.Join(t.Dir, LogFile), func(w io.Writer) error { return writeCSV(w, evals) })
 }
 
 // save writes a checkpoint of the state between two steps.

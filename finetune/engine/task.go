@@ -84,6 +84,7 @@ type Trainer struct {
 	pending         []*tensors.Tensor // losses not read back yet, so that the host need not wait for the device
 	lastLoss        float64
 	started         time.Time
+	waited          time.Duration // for the images of the step
 	evalTime        time.Duration // of an evaluation, without compilation after the first
 	saved           time.Time
 }

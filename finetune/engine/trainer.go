@@ -153,7 +153,9 @@ func (t *Trainer) Train(ctx context.Context) (err error) {
 		}
 	}
 	for t.step < t.Steps && !t.Exhausted(t.step, t.course) {
+		began := time.Now()
 		unread := t.Task.Fetch(t.step)
+		t.waited = time.Since(began)
 		stop, err := parallel.Any(t.Group, ctx.Err() != nil || unread != nil)
 		if err != nil {
 			return err
@@ -232,7 +234,7 @@ func (t *Trainer) Advance() error {
 		t.evalTime = time.Since(began) // a guess: both compile a program
 	} else {
 		t.course.TimedSteps++
-		t.course.TimedSeconds += time.Since(began).Seconds()
+		t.course.TimedSeconds += (t.waited + time.Since(began)).Seconds()
 	}
 	progress := Progress{Step: t.step, Steps: t.Steps, Loss: t.lastLoss,
 		ImagesPerSecond: t.course.imagesPerSecond(t.BatchSize)}

@@ -86,7 +86,25 @@ func set(recipe any, path []string, value json.RawMessage, params []string) erro
 	case err != nil: // an unknown field
 		return Unknown("setting", strings.Join(path, "."), append(FieldNames(reflect.TypeOf(recipe).Elem()), params...))
 	}
-	return nil
+	return lengths(reflect.TypeOf(recipe).Elem(), value)
+}
+
+// lengths refuses lists of another length than their array, which JSON fills with zeros or cuts.
+func lengths(of reflect.Type, settings json.RawMessage) (err error) {
+	values := map[string]string{}
+	if err := flatten(values, "", settings); err != nil {
+		return err
+	}
+	eachField(of, "", func(name string, value, _ reflect.Type, _ reflect.StructField) {
+		for key, text := range values {
+			var list []json.RawMessage
+			if value.Kind() == reflect.Array && strings.EqualFold(key, name) && json.Unmarshal([]byte(text), &list) == nil &&
+				len(list) != value.Len() {
+				err = fmt.Errorf("%s is not %s", text, describeType(value))
+			}
+		}
+	})
+	return err
 }
 
 // FieldNames lists the settings of a struct by their names in Set, except hyperparameters.
