@@ -56,7 +56,7 @@ func TestSet_RefusesInOneLineThatHasTheSetting(t *testing.T) {
 	for _, settings := range []string{"epochs", "=3", "epoch=3", "optimizer.decay=1", "model.posision=wepe",
 		"nothing.width=1", "model.width.x=1", "epochs=three", "epochs=3.5", "epochs=null", "name=5",
 		"optimizer.decay_all=1", "optimizer.learning_rates.head=", "model=wepe", "augment.size=24", "learning_rate=nan",
-		"model.width=1e400", "augment.mean=[0.5]", `augment={"size":[4,6,3]}`} {
+		"model.width=1e400", "augment.mean=[0.5]", "augment.size=[4,6,3]"} {
 		is.Refused(t, settings, is.ErrorOf(tiny().Set("batch_size=5;"+settings)), "finetune: ", settings)
 	}
 	// 0 would be the default of these, in whatever form; of steps and epochs one has none.
