@@ -113,11 +113,6 @@ type trainedModel struct {
 	Preprocess preprocess.Settings `json:"preprocess"`
 }
 
-// strictModel refuses a field that is unknown to this version: it could change the model.
-type strictModel struct{ vit.Config }
-
-func (m *strictModel) UnmarshalJSON(raw []byte) error { return strictjson.Decode(raw, &m.Config) }
-
 // describeRun finds the model in a checkpoint of a training run and reduces w to its tensors: the averages of the
 // weights, if the training stored them.
 func (w *weights) describeRun() (d described, err error) {
@@ -197,6 +192,11 @@ func (m *Imported) adapt(w *weights) error {
 	}
 	return nil
 }
+
+// strictModel refuses a field that is unknown to this version: it could change the model.
+type strictModel struct{ vit.Config }
+
+func (m *strictModel) UnmarshalJSON(raw []byte) error { return strictjson.Decode(raw, &m.Config) }
 
 // ownsEncoding reports whether a tensor that no row of the table names belongs to the model's position encoding. It is
 // stored in its own type: it may be the key of a table, which must compare equal.
