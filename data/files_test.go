@@ -128,23 +128,24 @@ func TestFolder_Splits(t *testing.T) {
 // Each is refused with its directory; two readings are ErrSplits, and what to move or rename is named.
 func TestFolder_Refuses(t *testing.T) {
 	for paths, want := range map[string]struct {
-		splits bool
-		names  string
+		is    error
+		names string
 	}{
-		"Train/cat/1.png unlabeled/deep/1.png":          {true, "unlabeled"},
-		"cat/1.png dog/1.png test/cat/1.png":            {true, "cat"},
-		"train/cat/1.png val/cat/1.png Valid/cat/1.png": {true, "Valid and val"},
-		"train/cat/1.png training/cat/1.png":            {true, "train and training"},
-		"test/cat/1.png val/cat/1.png":                  {true, "test, val"},
-		"1.png":                                         {},
-		"a/1.png b/1.txt":                               {names: "b"},
+		"Train/cat/1.png unlabeled/deep/1.png":          {ErrSplits, "unlabeled"},
+		"cat/1.png dog/1.png test/cat/1.png":            {ErrSplits, "cat"},
+		"train/cat/1.png val/cat/1.png Valid/cat/1.png": {ErrSplits, "Valid and val"},
+		"train/cat/1.png training/cat/1.png":            {ErrSplits, "train and training"},
+		"test/cat/1.png val/cat/1.png":                  {ErrSplits, "test, val"},
+		"1.png":                                         {ErrUnlabelled, ""},
+		"a/1.png b/1.txt":                               {ErrUnlabelled, "b"},
 		"train/a/1.png val/a/1.png val/b/1.png":         {names: "val: folder b"},
 		"train/a/1.png val/a/1.txt":                     {names: "val: class folder a"},
 	} {
 		dir := named(t, strings.Fields(paths)...)
 		parts, err := Folder(dir)
 		is.Refused(t, paths, err, dir, "data: ", want.names)
-		is.Equal(t, paths+" are ErrSplits", errors.Is(err, ErrSplits), want.splits)
+		is.Equal(t, paths, [2]bool{errors.Is(err, ErrSplits), errors.Is(err, ErrUnlabelled)},
+			[2]bool{want.is == ErrSplits, want.is == ErrUnlabelled})
 		is.Equal(t, paths, parts, Parts{})
 	}
 	dir := named(t, "a/b/1.png")

@@ -30,8 +30,9 @@ func isImage(file string) bool {
 // sorted, are the classes. If dir instead contains the folder train (or training) and folders
 // of held-out splits, val (or valid, validation, dev) and test (or testing, eval), in upper or lower case, each with
 // class folders, these are the splits; otherwise all images are for training. Another folder with images beside those
-// of splits, two folders for one split, or none for training, is an error that wraps [ErrSplits]. Images outside of
-// class folders are ignored.
+// of splits, two folders for one split, or none for training, is an error that wraps [ErrSplits]; without folders of
+// splits, a directory whose folders are no classes is one that wraps [ErrUnlabelled]. Images outside of class folders
+// are ignored.
 //
 // Images come class by class, sorted by path. Only jpg, jpeg, png, gif, webp, bmp and tiff files are read, see
 // Files.Ignored; names that begin with a dot, and __MACOSX, are skipped. Links to images and folders are followed, also
@@ -52,7 +53,9 @@ func Folder(dir string) (parts Parts, err error) {
 		return parts, err
 	}
 	if folders == [3]string{} {
-		parts.Train, err = top.classFolders(dir, nil)
+		if parts.Train, err = top.classFolders(dir, nil); err != nil {
+			err = fmt.Errorf("%w: %w", ErrUnlabelled, err)
+		}
 		return parts, err
 	}
 	var classes []string
@@ -271,6 +274,9 @@ func (p *Parts) each() [3]**Files { return [3]**Files{&p.Train, &p.Validation, &
 
 // ErrSplits is wrapped by errors of directories that may be read in two ways, as splits or as classes.
 var ErrSplits = errors.New("folders of splits")
+
+// ErrUnlabelled is wrapped by errors of directories that [ImageFiles] may read instead: no split would become a class.
+var ErrUnlabelled = errors.New("neither splits nor a folder per class")
 
 // splitNames are the names of the splits in Parts, in lower case.
 var splitNames = [3][]string{

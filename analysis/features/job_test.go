@@ -340,6 +340,8 @@ func TestFolder_HasTheSplitsOfItsImages(t *testing.T) {
 	err := is.ErrorOf(Folder(mixed))
 	is.Equal(t, fmt.Sprint("splits beside another folder: ", err), errors.Is(err, data.ErrSplits), true)
 	is.Refused(t, "an empty folder", is.ErrorOf(Folder(t.TempDir())))
+	loose := datatest.Tree(t, map[string][]byte{"train/cat/1.png": png, "train/dog/1.png": png, "test/4.png": png})
+	is.Refused(t, "a split without classes", is.ErrorOf(Folder(loose)), "test")
 	train, test := shapes(t, 23, 11)
 	s := &List{Name: "shapes"}
 	s.AddSet(trainPart, train)

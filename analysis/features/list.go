@@ -28,7 +28,7 @@ type List struct {
 
 // Folder lists the images of a directory. If it contains train and val or test, each with class folders, these are
 // parts; a validation split without a test split is the part testPart. Otherwise there is one part, and the class of an
-// image is its top-level folder. Folders that may be either are an error, see [data.Folder].
+// image is its top-level folder. Splits that [data.Folder] refuses are an error.
 func Folder(dir string) (*List, error) {
 	l := &List{Name: filepath.Base(dir)}
 	parts, err := data.Folder(dir)
@@ -40,7 +40,7 @@ func Folder(dir string) (*List, error) {
 		l.AddFiles(testPart, held)
 		return l, nil
 	}
-	if errors.Is(err, data.ErrSplits) { // the names of splits would be the classes
+	if err != nil && !errors.Is(err, data.ErrUnlabelled) { // the names of splits would be the classes
 		return nil, err
 	}
 	all, err := data.ImageFiles(dir)

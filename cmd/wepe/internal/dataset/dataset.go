@@ -218,7 +218,7 @@ func (d *Dataset) openDirectory(dir string) error {
 		return fmt.Errorf("this is CIFAR-100: use --data cifar100:%s", dir)
 	}
 	parts, format, err := data.Find(dir)
-	if err != nil && d.options.Unlabelled && !errors.Is(err, data.ErrKinds) {
+	if d.options.Unlabelled && errors.Is(err, data.ErrUnlabelled) {
 		var all *data.Files
 		if all, err = data.ImageFiles(dir); err == nil {
 			d.Format, d.ignored = "images without classes", ignored(all)

@@ -49,10 +49,15 @@ func TestOpen_ASplitDirectoryAlsoRenamed(t *testing.T) {
 	for _, split := range []data.Dataset{s.Train, s.Validation, s.Test} {
 		is.Said(t, "the name of a split", "in "+split.Describe().Name, "in earlier")
 	}
-	_, err := Open(t.Context(), split(t, map[string][]byte{"x.tar": datatest.Tar([2]string{"0.png", ""})}),
-		Options{Unlabelled: true})
-	is.Error(t, "two kinds of datasets", err, data.ErrKinds)
-	_, err = Open(t.Context(), split(t, map[string][]byte{"train.bin": nil}), Options{})
+	for more, want := range map[string]error{"x.tar": data.ErrKinds, "extra/1.png": data.ErrSplits} {
+		_, err := Open(t.Context(), split(t, map[string][]byte{more: datatest.Tar()}), Options{Unlabelled: true})
+		is.Error(t, more, err, want)
+	}
+	for file, named := range map[string]bool{"a/1.heic": true, "a.parquet": false} { // is no class; is broken
+		_, err := Open(t.Context(), datatest.Tree(t, map[string][]byte{"1.png": nil, file: nil}), Options{Unlabelled: true})
+		is.Equal(t, fmt.Sprint(file, ": ", err), err == nil, named)
+	}
+	_, err := Open(t.Context(), split(t, map[string][]byte{"train.bin": nil}), Options{})
 	is.Refused(t, "CIFAR-100's files", err, "cifar100:")
 }
 
