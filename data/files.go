@@ -199,7 +199,7 @@ func (f reading) load(ctx context.Context, p preprocess.Settings) (*InMemory, er
 			f.warn(i, img)
 			m.put(i, img)
 		case errors.Is(err, fs.ErrNotExist):
-			damaged[i] = errors.New("no such file")
+			damaged[i] = fs.ErrNotExist
 		case !errors.As(err, &failed): // the context is done
 			return err
 		case !failed.Damaged:
@@ -220,7 +220,7 @@ func (f reading) load(ctx context.Context, p preprocess.Settings) (*InMemory, er
 	}
 	if len(lines) > 0 {
 		return nil, &ImageError{fmt.Sprintf("%s: %d of %d images", f.Name, len(lines), f.Len()),
-			errors.New(shortened(lines)), true}
+			errors.New(shortened(lines)), !slices.Contains(damaged, fs.ErrNotExist)} // a stream skips no missing file
 	}
 	copy(m.Labels, f.Labels)
 	return m, nil
