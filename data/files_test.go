@@ -256,7 +256,9 @@ func TestLists_RefusesByLine(t *testing.T) {
 	}
 	dir := datatest.Tree(t, map[string][]byte{"big.txt": []byte("a.png 1000000\n"), "gap.txt": []byte("a.png 999999\n")})
 	for _, list := range []string{"big.txt", "gap.txt", "../list.txt", "absent.txt"} {
-		is.Refused(t, list, is.ErrorOf(Lists(dir, list, nil)), strings.TrimPrefix(list, "../"))
+		err := is.ErrorOf(Lists(dir, list, nil))
+		is.Refused(t, list, err, strings.TrimPrefix(list, "../"))
+		is.Equal(t, list+": names that are not read", strings.Contains(err.Error(), classNamesFile), false)
 	}
 	unread := iotest.ErrReader(io.ErrClosedPipe)
 	is.Error(t, "a list that cannot be read", errorOfTwo(parseList(unread, 0)), io.ErrClosedPipe)
@@ -644,7 +646,7 @@ func TestFind_RefusesTars(t *testing.T) {
 		"no image": {datatest.Tar([2]string{"0.cls", "1"}, [2]string{"1.cls", "1"}), "0 has"},
 		"text":     {labelled("cat"), "d/0.cls"}, "below 0": {labelled("-1"), "d/0.cls"},
 		"a million": {labelled("1000000"), "d/0.cls"}, "65 bytes": {labelled(strings.Repeat(" ", 64) + "7"), "d/0.cls"},
-		"gaps":         {labelled("999999"), "999999"},
+		"gaps":         {labelled("999999"), classNamesFile},
 		"two images":   {datatest.Tar([2]string{"0.jpg", "x"}, [2]string{"0.png", "x"}), "0 has"},
 		"two labels":   {datatest.Tar([2]string{"0.jpg", "x"}, [2]string{"0.cls", "0"}, [2]string{"0.cls", "1"}), "0 has"},
 		"dotted names": {datatest.Tar([2]string{"d/img.00.png", "x"}, [2]string{"d/img.00.cls", "1"}), "d/img.00.png"},

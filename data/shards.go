@@ -182,7 +182,9 @@ func newShards(dir string, paths []string, in container, labels []int32, classes
 				err = fmt.Errorf("%s: line %d is empty: name the class, or remove the line", classNamesFile, i+1)
 			}
 		case errors.Is(err, fs.ErrNotExist):
-			classes, err = numberedClasses(labels)
+			if classes, err = numberedClasses(labels); err != nil {
+				err = fmt.Errorf("%w, or name all in %s", err, classNamesFile)
+			}
 		}
 		if err != nil {
 			return nil, err
@@ -190,8 +192,8 @@ func newShards(dir string, paths []string, in container, labels []int32, classes
 	}
 	for part, label := range labels {
 		if label < 0 || int(label) >= len(classes) {
-			return nil, fmt.Errorf("%s: label %d, want 0 to %d: correct it, or name all classes in %s", in.Where(part), label,
-				len(classes)-1, classNamesFile)
+			return nil, fmt.Errorf("%s: label %d, want 0 to %d: correct it, or name all classes, in %s if the files name none",
+				in.Where(part), label, len(classes)-1, classNamesFile)
 		}
 	}
 	return &Files{Name: filepath.Base(dir), Dir: dir, Labels: labels, Classes: classes, In: in,
@@ -221,7 +223,7 @@ func numberedClasses(labels []int32) (classes []string, err error) {
 	}
 	if int(largest) >= 2*len(seen)+sparseClasses {
 		return nil, fmt.Errorf("the largest label is %d, but only %d labels occur: number the classes from 0 without "+
-			"gaps, or name all in %s", largest, len(seen), classNamesFile)
+			"gaps", largest, len(seen))
 	}
 	for label := range largest + 1 {
 		classes = append(classes, strconv.Itoa(int(label)))
