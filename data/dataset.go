@@ -47,8 +47,11 @@ func show(ctx context.Context, s Dataset, row int, v view) (*Image, error) {
 		return s.show(ctx, row, v)
 	}
 	img, err := s.Image(ctx, row)
-	if info := s.Describe(); err == nil && !v.crops() && [2]int{img.Height, img.Width} != [2]int{info.Height, info.Width} {
-		img, err = img.Preprocess(info.Preprocessing())
+	if info := s.Describe(); err == nil {
+		img = img.graded(info.Preprocess.Grey16) // also what is not resized, or cropped at random
+		if !v.crops() && [2]int{img.Height, img.Width} != [2]int{info.Height, info.Width} {
+			img, err = img.Preprocess(info.Preprocessing())
+		}
 	}
 	switch {
 	case err == nil && (v.crops() || v.onHost()):

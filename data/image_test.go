@@ -233,7 +233,9 @@ func TestPreprocess_GreyOf16Bits(t *testing.T) {
 			whole := gomlxtest.Must(decoded.Preprocess(preprocess.Settings{Grey16: grey16}))(t)
 			all := func(height, width int) window { return window{height: height, width: width} }
 			cropped := gomlxtest.Must(e.cropped(all, 3-i, 2+i, preprocess.Bilinear, grey16))(t)
-			for of, got := range map[string]*Image{"whole": whole, "cropped": cropped} {
+			set := &own{Info{Height: 3 - i, Width: 2 + i, Preprocess: preprocess.Settings{Grey16: grey16}}, -1, decoded}
+			shown := gomlxtest.Must(show(t.Context(), set, 0, view{}))(t)
+			for of, got := range map[string]*Image{"whole": whole, "cropped": cropped, "another module's": shown} {
 				name := grey16 + ", " + of
 				is.Equal(t, name, got.Pixels, coloured(want[i]))
 				is.Equal(t, name+": width", got.Width, 2+i)
