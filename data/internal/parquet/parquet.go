@@ -169,15 +169,16 @@ func hubClasses(p *pq.File) []string {
 	text, _ := p.Lookup("huggingface")
 	var about struct {
 		Info struct {
-			Features map[string]struct {
-				Names []string `json:"names"`
-			} `json:"features"`
+			Features map[string]json.RawMessage `json:"features"` // of other columns of any form
 		} `json:"info"`
 	}
-	if json.Unmarshal([]byte(text), &about) != nil {
+	var label struct {
+		Names []string `json:"names"`
+	}
+	if json.Unmarshal([]byte(text), &about) != nil || json.Unmarshal(about.Info.Features[labelColumn], &label) != nil {
 		return nil
 	}
-	return about.Info.Features[labelColumn].Names
+	return label.Names
 }
 
 // Open returns the bytes of an image, none if the row has none.

@@ -111,7 +111,7 @@ func rowsOf(contents [][]byte) []row {
 	return rows
 }
 
-const hub = `{"info": {"features": {"image": {"_type": "Image"}, ` +
+const hub = `{"info": {"features": {"image": {"_type": "Image"}, "tags": [{"names": 1}], ` +
 	`"label": {"names": ["cat", "dog", "eel"], "_type": "ClassLabel"}}}}`
 
 func TestIndex_EveryImageIsReadByItsIndex(t *testing.T) {
