@@ -174,7 +174,8 @@ func parsePolicy(name string, fill [3]uint8) (p policy, err error) {
 		return p, fmt.Errorf("use for example rand-m9-mstd0.5-inc1, randaug(2,10), RandAugment(2,9) or 3-augment")
 	}
 	if p.layers > maxLayers || p.magnitude > p.greatest || p.greatest > 30 || p.deviation > 100 {
-		return p, fmt.Errorf("want at most %d operations and a magnitude up to %g", maxLayers, min(p.greatest, 30))
+		return p, fmt.Errorf("want at most %d operations, a magnitude up to %g and an mstd up to 100", maxLayers,
+			min(p.greatest, 30))
 	}
 	return p, nil
 }
