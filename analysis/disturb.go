@@ -102,19 +102,20 @@ func moved(set *data.InMemory, m movement, kernel draw.Transformer) *data.InMemo
 	return out
 }
 
-// sized resizes every image, as data.Image.Resize with its bilinear kernel.
-func sized(set *data.InMemory, height, width int) *data.InMemory {
-	if set.Height == height && set.Width == width {
-		return set
-	}
+// sized resizes every image, as data.Image.Resize. The result has no Float, which a model would read in place of the
+// Pixels that the disturbances change.
+func sized(set *data.InMemory, height, width int, kernel preprocess.Resample) *data.InMemory {
 	out := *set
+	if out.Float = nil; set.Height == height && set.Width == width {
+		return &out
+	}
 	out.Height, out.Width, out.Pixels = height, width, nil
 	for i := range set.Len() {
 		p := &data.Image{Height: set.Height, Width: set.Width, Pixels: make([]uint8, 0, 3*set.Height*set.Width)}
 		for pixel := range slices.Chunk(set.RGBA(i).Pix, 4) {
 			p.Pixels = append(p.Pixels, pixel[:3]...)
 		}
-		for pixel := range slices.Chunk(p.Resize(height, width, preprocess.Bilinear).Pixels, 3) {
+		for pixel := range slices.Chunk(p.Resize(height, width, kernel).Pixels, 3) {
 			out.Pixels = append(out.Pixels, pixel[:set.Channels]...)
 		}
 	}

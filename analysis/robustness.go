@@ -3,6 +3,7 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
 	"image"
 	"io"
@@ -10,6 +11,7 @@ import (
 
 	"golang.org/x/image/draw"
 
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/figure"
@@ -66,8 +68,8 @@ func (s *subject) withstand(all []disturbance) error {
 	if s.model.Recipe.Aspect == finetune.AspectKeep {
 		return notApplicable("the images have several sizes")
 	}
-	c := s.model.Recipe.Model
-	images := sized(s.Images, c.ImageRows, c.ImageCols)
+	c, kernel := s.model.Recipe.Model, s.model.Recipe.Augment.Interpolation // with which Evaluate resizes
+	images := sized(s.Images, c.ImageRows, c.ImageCols, cmp.Or(kernel, preprocess.Bilinear))
 	untouched, err := s.model.Evaluate(images)
 	if err != nil {
 		return err

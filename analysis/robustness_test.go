@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/image/draw"
 
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/fixtures"
@@ -125,14 +126,18 @@ func TestDisturbances_ChangePatchesAsNamed(t *testing.T) {
 		for i := range set.Pixels {
 			set.Pixels[i] = uint8(50 * (i%channels + 1))
 		}
+		set.Float = make([]float32, len(set.Pixels))
 		for _, size := range [][2]int{{7, 5}, {4, 3}, {2, 6}, {4, 6}} { // of 4×6
-			got := sized(set, size[0], size[1])
+			got := sized(set, size[0], size[1], preprocess.Bicubic)
+			is.Equal(t, "numbers, which a model would prefer", got.Float, nil)
 			gomlxtest.NoError(t, data.Check(t.Context(), got, true))
 			is.Equal(t, "size", [2]int{got.Height, got.Width}, size)
 			is.Equal(t, "pixels", got.Pixels, slices.Repeat(set.Pixels[:channels], 3*size[0]*size[1]))
 		}
 	}
 	set := numbered(5, 3)
+	one := gomlxtest.Must(set.Image(t.Context(), 0))(t)
+	is.Equal(t, "the kernel", sized(set, 7, 5, preprocess.Nearest).Row(0), one.Resize(7, 5, preprocess.Nearest).Pixels)
 	for share, want := range map[float64]int{0: 0, 0.1: 1, 0.3: 2, 0.5: 3, 1: 6} { // of 2×3 patches
 		got, mean := occluded(set, 2, share, 1), meanColour(set)
 		for i := range set.Len() {
