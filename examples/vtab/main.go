@@ -163,6 +163,10 @@ func describe() (s *study.Study, tasks []vtab.Task, err error) {
 		if recipe.ValFraction != part {
 			return nil, nil, errors.New("-set val_fraction: VTAB-1k has its own split, val200")
 		}
+		if recipe.Aspect != "" { // which FromFiles would not read
+			return nil, nil, fmt.Errorf("-set aspect=%s: leave it out: the images are resized without keeping their aspect "+
+				"ratio", recipe.Aspect)
+		}
 		if recipe.Augment.Size == [2]int{} {
 			return nil, nil, fmt.Errorf("recipe %s has no image size: -set \"augment.size=[224,224]\"", name)
 		}

@@ -32,12 +32,13 @@ func with(t *testing.T, values map[string]string) {
 }
 
 func TestRun_RefusesArgumentsAndWritesOnlyIntoAFolder(t *testing.T) {
-	for args, want := range map[string]string{"-seeds 1 oops -plan": "oops", "-write shapes": "-data"} {
+	for args, want := range map[string]string{"-seeds 1 oops -plan": "oops", "-write shapes": "-data",
+		"-set aspect=squash": "aspect"} {
 		gomlxtest.NoError(t, flag.CommandLine.Parse(strings.Fields(args)))
 		if err := run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", args, err)
 		}
-		gomlxtest.NoError(t, errors.Join(flag.Set("write", ""), flag.CommandLine.Parse(nil)))
+		gomlxtest.NoError(t, errors.Join(flag.Set("write", ""), flag.Set("set", ""), flag.CommandLine.Parse(nil)))
 	}
 }
 
