@@ -15,9 +15,9 @@
 //	steps:                  rows of make bench on one device, a line for each peer and encoding
 //	curves:, sizes:, dots:  a plot of the runs in docs/runs/NAME.jsonl, drawn into the file that follows NAME
 //
-// and OPTIONS are by=dataset,encoding, baseline=learned and across=size, fields of a report.Spec, and, for every kind
-// with a NAME, a selection: only=wepe,learned, encodings; columns=a,b, numeric columns (an underscore stands for a
-// space); rows=REGEXP, rows whose first cells match.
+// and OPTIONS are, of those that the kind accepts, by=dataset,encoding, baseline=learned and across=size, fields of a
+// report.Spec, and a selection: only=wepe,learned, encodings; columns=a,b, numeric columns, in a figure models (an
+// underscore stands for a space); rows=REGEXP, rows whose first cells match.
 //
 //	go run ./tools/results docs/runs README.md docs/results.md
 package main
@@ -100,9 +100,20 @@ type options struct {
 	rows          *regexp.Regexp
 }
 
-func parse(words []string) (o options, err error) {
+// accepts are the options of each kind.
+var accepts = map[string][]string{
+	"table:":     {"by", "baseline", "across", "only", "columns", "rows"},
+	"detection:": {"only", "columns", "rows"},
+	"figure:":    {"columns", "rows"}, "bench:": {"columns", "rows"}, "steps:": {"columns", "rows"},
+	"curves:": {"only"}, "sizes:": {"only"}, "dots:": {"only"},
+}
+
+func parse(kind string, words []string) (o options, err error) {
 	for _, word := range words {
 		key, value, _ := strings.Cut(word, "=")
+		if !slices.Contains(accepts[kind], key) {
+			return o, fmt.Errorf("%s has no option %q, want %s=", kind, word, strings.Join(accepts[kind], "=, "))
+		}
 		switch key {
 		case "by":
 			o.spec.GroupBy = strings.Split(value, ",")
@@ -118,8 +129,6 @@ func parse(words []string) (o options, err error) {
 			if o.rows, err = regexp.Compile(strings.ReplaceAll(value, "_", " ")); err != nil {
 				return o, err
 			}
-		default:
-			return o, fmt.Errorf("unknown option %q, want by=, baseline=, across=, only=, columns= or rows=", word)
 		}
 	}
 	return o, nil
@@ -139,7 +148,7 @@ func content(words []string, records string, leave writer) (string, error) {
 		return "", fmt.Errorf("%d names, want %d", len(words)-1, names)
 	}
 	path := filepath.Join(records, words[1]+".jsonl")
-	o, err := parse(words[1+names:])
+	o, err := parse(kind, words[1+names:])
 	if err != nil {
 		return "", err
 	}
@@ -155,8 +164,11 @@ func content(words []string, records string, leave writer) (string, error) {
 		}
 	case "figure:":
 		rows, err := analysis.Read(path)
-		if table = analysis.Table(rows, words[2]); err != nil || len(table.Rows) == 0 {
-			return "", fmt.Errorf("no rows of figure %q: %w", words[2], err)
+		if err != nil {
+			return "", err
+		}
+		if table = analysis.Table(rows, words[2]); len(table.Rows) == 0 {
+			return "", fmt.Errorf("no rows of figure %q", words[2])
 		}
 		table.Notes = nil // about models that are not in the figure
 	default:
