@@ -179,8 +179,8 @@ func adopting(t *testing.T, m *checkpoints.Imported, change func(*Backbone)) (*D
 	r.Detector.Backbone = Backbone{Config: vit.Config{ImageRows: 32, ImageCols: 48, Classes: 3}, Window: 3,
 		Global: []int{1}}
 	change(&r.Detector.Backbone)
-	var err error
-	if r.Detector.Backbone, err = r.Detector.Backbone.adopt(m.Config); err != nil {
+	r, err := r.adopt(m, "it")
+	if err != nil {
 		return nil, err
 	}
 	d := untrained(t, r)
@@ -197,8 +197,9 @@ func (d *Detector) features(t *testing.T) []float64 {
 
 // A ViT without a class token computes the same as a backbone without windows that has loaded its variables.
 func TestBackbone_LoadsTheWeightsOfAViT(t *testing.T) {
-	for _, position := range []string{"learned", "learned+rope-mixed", "wepe", "factorized+alibi2d", "learned+cpe"} {
-		m, want := pretrained(t, func(v *vit.Config) { v.Pool, v.Position = "mean", position }, nil)
+	for _, position := range []string{"learned", "learned+rope-mixed", "wepe", "factorized+alibi2d", "cpe", "rope-axial"} {
+		m, want := pretrained(t, func(v *vit.Config) { v.Pool, v.Position = "mean", position },
+			map[string]any{"rope_theta": 3.0, "wepe_alpha_u": 0.25})
 		d := gomlxtest.Must(adopting(t, m, func(b *Backbone) { b.Global = []int{0, 1} }))(t)
 		gomlxtest.Near(t, position, d.features(t), want, 1e-6)
 	}
@@ -224,10 +225,9 @@ func TestBackbone_LoadsPositionsForItsPatchesOnly(t *testing.T) {
 	gomlxtest.NearAbs(t, "table", loaded, table[2*16:], 0)
 
 	m, _ = pretrained(t, func(v *vit.Config) { v.Position, v.LayerScale = "wepe", 0.5 },
-		map[string]any{"wepe_alpha_u": 0.25})
+		map[string]any{"wepe_alpha_u": 0.25, "rope_theta": 3.0})
 	d = gomlxtest.Must(adopting(t, m, wide))(t)
-	value, _ := d.store.Scope(detectorScope).At(backboneScope).GetParam("wepe_alpha_u")
-	is.Equal(t, "hyperparameter", value, any(0.25))
+	is.Equal(t, "hyperparameters", d.Recipe.Params, map[string]any{"wepe_alpha_u": 0.25})
 	for path := range m.Variables {
 		want := strings.HasPrefix(path, "patch/") || strings.HasPrefix(path, "block_") ||
 			strings.HasPrefix(path, "position/") && path != "position/wepe/prefix"

@@ -14,19 +14,35 @@ import (
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
-// adopt returns b with the configuration of the pretrained ViT that it starts from: a contradiction is an error. A
-// learned position table becomes "grid2d", which is resampled; other encodings are unchanged.
-func (b Backbone) adopt(v vit.Config) (Backbone, error) {
-	v, err := v.Resolve()
+// adopt returns r with what the pretrained ViT that it starts from determines: its network, the hyperparameters of an
+// encoding that is kept, its normalization. A contradiction is an error. A learned position table becomes "grid2d",
+// which is resampled; other encodings are unchanged.
+func (r Recipe) adopt(m *checkpoints.Imported, path string) (Recipe, error) {
+	c, b := &r.Detector, &r.Detector.Backbone
+	v, err := m.Config.Resolve()
 	if err != nil {
-		return b, err
+		return r, err
+	}
+	if c.Mean == [3]float64{} && c.Std == [3]float64{} && len(m.Mean) == 3 && len(m.Std) == 3 {
+		c.Mean, c.Std = [3]float64(m.Mean), [3]float64(m.Std)
 	}
 	b.PositionRows, b.PositionCols = cmp.Or(b.PositionRows, v.Rows()), cmp.Or(b.PositionCols, v.Cols())
-	b.Position = cmp.Or(b.Position, v.Position)
+	b.Position = resampled(cmp.Or(b.Position, v.Position))
+	encoding, err := position.Parse(b.Position)
+	if err != nil {
+		return r, err
+	}
 	b.Pool, b.ClassToken, b.Registers, b.RegisterPositions = v.Pool, v.ClassToken, v.Registers, v.RegisterPositions
-	return b, finetune.Adopt(&b.Config, v)
+	if err = finetune.Adopt(&b.Config, v); err == nil {
+		r.Params, err = finetune.AdoptParams(r.Params, encoding.Shared(v.Encoding()), m.Params)
+	}
+	if err != nil {
+		return r, fmt.Errorf("%w in checkpoint %s: leave it out of the recipe", err, path)
+	}
+	return r, nil
 }
 
 // resampled returns an encoding that supports every size.
@@ -45,9 +61,8 @@ const (
 	grid2dTable  = vit.ScopePosition + "/grid2d/table"
 )
 
-// loadBackbone loads the variables of a model at its training size, whose configuration the backbone has adopted, and
-// the hyperparameters of its encoding. Variables that the backbone lacks are skipped: class token, registers, final
-// norm and head, and the positions if it has another encoding.
+// loadBackbone loads the variables of a model at its training size, which the recipe has adopted. Variables that the
+// backbone lacks are skipped: class token, registers, final norm, head, and the positions if it has another encoding.
 func (d *Detector) loadBackbone(m *checkpoints.Imported) error {
 	from := m.Config
 	b := d.Recipe.Detector.Backbone
@@ -81,9 +96,7 @@ func (d *Detector) loadBackbone(m *checkpoints.Imported) error {
 			return fmt.Errorf("detect: the ViT's variables lack %s", name)
 		}
 	}
-	scope := d.store.Scope(detectorScope).At(backboneScope)
-	scope.SetParams(m.Params)
-	return weight.Create(scope, ours)
+	return weight.Create(d.store.Scope(detectorScope).At(backboneScope), ours)
 }
 
 // learningRateFactor is ViTDet's layer-wise decay: the factor of a variable's learning rate, rate^(Depth+1) for the

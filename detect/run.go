@@ -94,11 +94,8 @@ func (run Run) prepared() (_ Run, err error) {
 		if run.source, err = checkpoints.Import(run.From, checkpoints.ImportOptions{HeadOptional: true}); err != nil {
 			return run, err
 		}
-		if c.Backbone, err = c.Backbone.adopt(run.source.Config); err != nil {
-			return run, fmt.Errorf("%w in checkpoint %s: leave it at 0, or empty, in the recipe", err, run.From)
-		}
-		if s := run.source; c.Std == [3]float64{} && len(s.Mean) == 3 && len(s.Std) == 3 {
-			c.Mean, c.Std = [3]float64(s.Mean), [3]float64(s.Std)
+		if *r, err = r.adopt(run.source, run.From); err != nil {
+			return run, err
 		}
 	}
 	if *r, err = r.Resolve(); err != nil {

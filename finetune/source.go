@@ -71,9 +71,6 @@ func (r Recipe) adopt(s *initialModel) (Recipe, error) {
 	if c.PatchSize < 1 {      // in a damaged row
 		return r, fmt.Errorf("finetune: checkpoint %s has patches of %d pixels", s.Path, c.PatchSize)
 	}
-	if err := Adopt(m, c); err != nil {
-		return r, fmt.Errorf("%w in checkpoint %s: leave it at 0, or empty, in the recipe", err, s.Path)
-	}
 	m.Position = cmp.Or(m.Position, c.Position)
 	if a := &r.Augment; a.Mean == [3]float64{} && a.Std == [3]float64{} {
 		a.Mean, a.Std = s.Mean, s.Std
@@ -82,23 +79,13 @@ func (r Recipe) adopt(s *initialModel) (Recipe, error) {
 	if err != nil {
 		return r, err
 	}
-	kept := encoding.Shared(c.Encoding())
-	r.Params = maps.Clone(r.Params)
 	params := c.TrainedGrid() // the run's images may have another size
 	maps.Copy(params, s.Params)
-	for _, name := range slices.Sorted(maps.Keys(params)) {
-		if !slices.Contains(kept.Params(), name) {
-			continue
-		}
-		if r.Params == nil {
-			r.Params = map[string]any{}
-		}
-		value := params[name]
-		if mine, set := r.Params[name]; set && fmt.Sprint(mine) != fmt.Sprint(value) {
-			return r, fmt.Errorf("finetune: %s is %v, but %v in checkpoint %s, whose position %s is kept", name, mine, value,
-				s.Path, kept)
-		}
-		r.Params[name] = value
+	if err = Adopt(m, c); err == nil {
+		r.Params, err = AdoptParams(r.Params, encoding.Shared(c.Encoding()), params)
+	}
+	if err != nil {
+		return r, fmt.Errorf("%w in checkpoint %s: leave it out of the recipe", err, s.Path)
 	}
 	return r, nil
 }
@@ -120,6 +107,25 @@ func Adopt(m *vit.Config, pretrained vit.Config) error {
 		}
 	}
 	return nil
+}
+
+// AdoptParams returns params with the hyperparameters of the pretrained model, for the encodings that it shares with
+// the run's. Another value is an error that names it.
+func AdoptParams(params map[string]any, shared position.Encoding, its map[string]any) (map[string]any, error) {
+	params = maps.Clone(params)
+	for _, name := range slices.Sorted(maps.Keys(its)) {
+		if !slices.Contains(shared.Params(), name) {
+			continue
+		}
+		if params == nil {
+			params = map[string]any{}
+		}
+		if mine, set := params[name]; set && fmt.Sprint(mine) != fmt.Sprint(its[name]) {
+			return nil, fmt.Errorf("finetune: %s is %v, but %v", name, mine, its[name])
+		}
+		params[name] = its[name]
+	}
+	return params, nil
 }
 
 // keeps reports whether a variable of the source is copied to the run's model.
