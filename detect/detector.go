@@ -59,7 +59,7 @@ func newDetector(b compute.Backend, recipe Recipe, categories []coco.Category, s
 	program := func(graph func(c Config, scope *model.Scope, in []*Node) []*Node) *model.Exec {
 		return model.MustNewExec(b, store, func(root *model.Scope, in []*Node) []*Node {
 			return graph(c, root.Store().Scope(detectorScope), in)
-		})
+		}).SetMaxCache(-1) // a graph for each size of a batch and its canvas: GoMLX would refuse the 33rd
 	}
 	return &Detector{Recipe: recipe, Categories: categories, Rows: c.Backbone.ImageRows, Cols: c.Backbone.ImageCols,
 		store: store, proposer: program(proposerGraph), classifier: program(classifierGraph), masker: program(maskerGraph),

@@ -132,6 +132,9 @@ func TestDetector_MayHaveNoMasksOrOneDetection(t *testing.T) {
 			is.Equal(t, "without masks", found[0].Mask.Height == 0, noMasks)
 		}
 		is.Equal(t, "without images", gomlxtest.Must(d.Detect())(t), nil)
+		for n := 0; n < 33 && noMasks; n++ { // more graphs than GoMLX keeps by default
+			gomlxtest.Must(d.detect(16, 16+8*n, picture(t, 32, 48)))(t)
+		}
 	}
 }
 
