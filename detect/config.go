@@ -92,7 +92,7 @@ func (r ROI) agnostic() bool { return len(r.Stages) > 1 }
 // wrong.
 func (c Config) resolve() (_ Config, err error) {
 	c.Backbone, err = c.Backbone.resolve()
-	if c.Std == [3]float64{} {
+	if c.Mean == [3]float64{} && c.Std == [3]float64{} { // validate refuses a mean alone
 		c.Mean, c.Std = [3]float64{0.485, 0.456, 0.406}, [3]float64{0.229, 0.224, 0.225}
 	}
 	r, i, four := &c.RPN, &c.ROI, slices.Repeat([]int{256}, 4)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/wepe-go/wepe/detect/scenes"
 	"github.com/wepe-go/wepe/finetune"
@@ -101,8 +102,21 @@ func (r Recipe) Set(settings string) (Recipe, error) {
 	if err := setting.Set(&r, settings, position.Params()); err != nil {
 		return r, fmt.Errorf("detect: %w", err)
 	}
+	keys := setting.Keys(settings)
+	for _, key := range keys {
+		if field, is := strings.CutPrefix(key, "detector.backbone."); is && slices.Contains(unread, field) {
+			return r, fmt.Errorf("detect: %s has no effect in a detector: leave it out", key)
+		}
+	}
+	if slices.Contains(keys, "detector.std") && !slices.Contains(keys, "detector.mean") { // which would be 0
+		return r, errors.New("detect: detector.std without detector.mean: set both")
+	}
 	return r, nil
 }
+
+// unread are the fields of vit.Config that Backbone.trace does not read, and that of which the data decide.
+var unread = []string{"classes", "pool", "pool_prefix", "pool_num_heads", "pool_mlp_dim", "class_token", "registers",
+	"register_positions", "patch_positions", "final_norm", "recompute"}
 
 // schedule is the learning rate by step.
 func (r Recipe) schedule() engine.Schedule {

@@ -224,7 +224,11 @@ func TestRun_RefusesSettingsByName(t *testing.T) {
 		`detector.roi.stages=[{"iou":1.5,"weights":[1,1,1,1]}]`: "stage 0",
 		`detector.roi.stages=[{"iou":0.5,"weights":[1,1,0,1]}]`: "stage 0",
 
+		"detector.mean=[0.5,0.5,0.5]": "std", "detector.std=[1,1,1]": "detector.mean",
+		"detector.backbone.registers=4": "registers", `detector={"backbone":{"recompute":true}}`: "recompute",
+
 		"lr_milestones=[1];eval_every_steps=1;warmup_steps=1":                        "",
+		"detector.mean=[0,0,0];detector.std=[1,1,1]":                                 "",
 		"detector.backbone.window=16384;detector.backbone.position_rows=1":           "",
 		"detector.rpn.neg_iou=0.7;detector.rpn.ratios=[0.25];detector.rpn.samples=1": "",
 		"detector.roi.canonical_size=0.125":                                          "",

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"image/png"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -206,6 +207,14 @@ func (o *detecting) run(c *cobra.Command, model string) error {
 	if slices.Contains(setting.Keys(strings.Join(o.set, ";")), "val_fraction") && o.data == "scenes" {
 		return cli.Usagef("--set val_fraction: the generated scenes have their own validation split: leave it out")
 	}
+	out := cli.Output(c)
+	if o.exportTo != "" {
+		return o.write(out, d, o.exportTo)
+	}
+	if d.From = origin(c, model, checkpoints.BestDir); o.positions == nil {
+		info := must.M1(checkpoints.Inspect(d.From, checkpoints.ImportOptions{HeadOptional: true}))
+		o.positions = []string{info.Config.Position}
+	}
 	same := map[string]string{} // detectors train some encodings under another name
 	for _, position := range o.positions {
 		r.Detector.Backbone.Position = position
@@ -216,14 +225,8 @@ func (o *detecting) run(c *cobra.Command, model string) error {
 		}
 		same[name] = position
 	}
-	out := cli.Output(c)
-	if o.exportTo != "" {
-		return o.write(out, d, o.exportTo)
-	}
-	if d.From = origin(c, model, checkpoints.BestDir); o.positions == nil {
-		info := must.M1(checkpoints.Inspect(d.From, checkpoints.ImportOptions{HeadOptional: true}))
-		o.positions = []string{info.Config.Position}
-	}
+	names := slices.Sorted(maps.Keys(same))
+	must.M(cli.Usage(finetune.Recipe{Optimizer: r.Optimizer}.UnusedSetting(strings.Join(o.set, ";"), names...)))
 	d.Backend = openBackend(o.backend, 0)
 	defer d.Backend.Finalize()
 	root := cmp.Or(o.out, run.Dir(r.Name, d.Dataset))

@@ -159,6 +159,7 @@ var usage = map[string][]string{
 		"train " + demoModel + " --data shapes --set wepe_harmonics=3"}, // the model's own
 	"position none, learned": {"compare --positions none,learned --set wepe_alpha_scale=0.9"},
 	"position wepe-v":        {"train --set wepe_beta_pos=0.02"},
+	"position grid2d, wepe:": {"detect train --positions learned,wepe --set rope_theta=3"},
 	"val_fraction":           {"train --set val_fraction=0", "detect train --set val_fraction=0.3"},
 	"mixup_switch_epoch":     {"train --set late_mixup_alpha=0.3"},
 	"interpolation":          {"train --set interpolation=bicubic"},
