@@ -189,10 +189,11 @@ func (o *single) run(c *cobra.Command, model string) error {
 // draw writes the images of --show-augmentation.
 func (o *single) draw(ctx context.Context, out cli.Printer, d *dataset.Dataset, r finetune.Run) error {
 	s := must.M1(d.Load(ctx, r.Recipe))
-	out.Field("written", "%s", o.augmentation)
-	return disk.Write(o.augmentation, func(w io.Writer) error {
+	must.M(disk.Write(o.augmentation, func(w io.Writer) error {
 		return r.Recipe.ShowAugmentation(w, r.Backend, s.Train, o.seed)
-	})
+	}))
+	out.Field("written", "%s", o.augmentation)
+	return nil
 }
 
 // sources opens the dataset and locates MODEL on disk, of a run the weights of --checkpoint.
@@ -274,16 +275,16 @@ func (o *training) chosen(d *dataset.Dataset, model string) finetune.Recipe {
 	o.set = append(o.set, o.short...)
 	r := must.M1(run.Set(o.named(d, model), o.set, func(r finetune.Recipe) string { return r.Model.Position }))
 	if o.epochs > 0 {
-		if r.Steps > 0 {
-			r.WarmupEpochs = float64(o.epochs) * float64(r.WarmupSteps) / float64(r.Steps)
-		}
-		if r.Name == finetune.PhotosName { // its warm-up is a part of its epochs
-			r.WarmupEpochs *= float64(o.epochs) / float64(r.Epochs)
-		}
-		r.Epochs, r.Steps, r.EvalEverySteps, r.WarmupSteps = o.epochs, 0, 0, 0
 		if !set("warmup_epochs") {
+			if r.Steps > 0 {
+				r.WarmupEpochs = float64(o.epochs) * float64(r.WarmupSteps) / float64(r.Steps)
+			}
+			if r.Name == finetune.PhotosName { // its warm-up is a part of its epochs
+				r.WarmupEpochs *= float64(o.epochs) / float64(r.Epochs)
+			}
 			r.WarmupEpochs = min(r.WarmupEpochs, float64(o.epochs)/4)
 		}
+		r.Epochs, r.Steps, r.EvalEverySteps, r.WarmupSteps = o.epochs, 0, 0, 0
 	} else if set("steps") && r.Steps > 0 { // in place of the recipe's epochs
 		if !set("epochs") {
 			r.Epochs = 0

@@ -214,6 +214,10 @@ func TestEpochs_KeepTheShareOfTheWarmup(t *testing.T) {
 	got = o.chosen(d, "")
 	is.Equal(t, "epochs of photos", got.Epochs, 13)
 	is.Near(t, "warm-up of photos", got.WarmupEpochs, 13./12, 1e-9)
+	for _, recipe := range []string{"photos", "dosovitskiy-cifar100"} {
+		o = training{recipe: recipe, epochs: 8, set: []string{"warmup_epochs=3"}}
+		is.Equal(t, "warm-up that --set gives "+recipe, o.chosen(d, "").WarmupEpochs, 3)
+	}
 	o = training{recipe: "photos", set: []string{"steps=40"}} // in place of its epochs
 	got = o.chosen(d, "")
 	is.Equal(t, "steps and epochs", []int{got.Steps, got.Epochs}, []int{40, 0})
