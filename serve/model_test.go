@@ -94,7 +94,7 @@ func TestServe_AnswersAsPredictDoes(t *testing.T) {
 	}
 	of := m.Source
 	for path, name := range map[string]string{"runs/mine/best/step-00000066": "mine", "runs/mine/": "mine", ".": "serve",
-		"copies/step-00000066": "step-00000066", "hf://owner/vit": "vit"} {
+		"copies/step-00000066": "step-00000066", "models--owner--vit/snapshots/01ab": "vit"} {
 		m.Source.Path, m.Source.Weights.Name = path, "last"
 		is.Equal(t, "the name of "+path, gomlxtest.Must(newServed(m))(t).card.Name, name)
 	}

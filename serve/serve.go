@@ -81,7 +81,7 @@ type model interface {
 
 // card describes a model in responses and on the page.
 type card struct {
-	Name          string              `json:"name"`         // last part of the path of the run or of the files
+	Name          string              `json:"name"`         // last part of the path or address of the model
 	Architecture  string              `json:"architecture"` // as "ViT, depth 12, width 384, heads 6, patch 16"
 	Position      string              `json:"position"`     // name of the position encoding
 	Weights       string              `json:"weights"`      // "best" or "last" of a run, else empty
