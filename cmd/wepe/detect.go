@@ -366,6 +366,8 @@ func detectPredict() *cobra.Command {
 		}
 		m := open.open(c, args[0])
 		defer m.Finalize()
+		own := &m.Recipe.Detector.ROI.ScoreThreshold // Detect drops what is not above it
+		*own = min(*own, threshold)
 		found := map[string][]object{}
 		for _, file := range args[1:] {
 			decoded, err := data.DecodeFile(file)

@@ -542,7 +542,7 @@ func TestDetect_TrainsMeasuresAndUsesADetector(t *testing.T) {
 		is.Equal(t, "eval", []any{size, found.Boxes["AP"], len(found.Masks)}, []any{r.ImageSize, r.Boxes["AP"], len(r.Masks)})
 	}
 	succeeds(t, "detect train --train-scenes 1 --out boxes --set steps=1;batch_size=1;warmup_steps=0;"+
-		"detector.roi.no_masks=true"+scenes)
+		"detector.roi.no_masks=true;detector.roi.score_threshold=0.99"+scenes)
 	is.Said(t, "a detector of boxes", succeeds(t, "detect eval boxes/wepe-seed0"+scenes), "mask AP –")
 	refuses(t, 2, "grid2d", "detect train --positions learned,grid2d"+scenes)
 	succeeds(t, "train --out classifier"+small)
@@ -559,6 +559,8 @@ func TestDetect_TrainsMeasuresAndUsesADetector(t *testing.T) {
 		gomlxtest.Must(os.Stat(filepath.Join(run, "found", "a.png")))(t)
 		is.Equal(t, "the image, and objects in it", []any{image, len(found) > 0}, []any{file, true})
 	}
+	low := asJSON[map[string][]object](t, "detect predict --score-threshold 0 boxes/wepe-seed0", file)[file]
+	is.Equal(t, "objects below the threshold of the recipe", len(low), 20)
 	gomlxtest.NoError(t, os.WriteFile("bad.png", []byte("no image"), 0o600)) // first: the others are shown all the same
 	out, code, _ := invoke(t, "detect", "predict", run, "bad.png", file, "--score-threshold", "1", "--json")
 	var objects map[string][]object
