@@ -194,8 +194,11 @@ func (o *detecting) run(c *cobra.Command, model string) error {
 	o.unread(c)
 	if o.exportTo != "" {
 		const where = "with --export-coco, which trains nothing"
-		if cli.Unread(c, where, "positions", "seeds", "seed", "out"); model != "" {
+		if cli.Unread(c, where, "positions", "seeds", "seed", "out", "backend"); model != "" {
 			return cli.Usagef("MODEL %s has no effect %s: leave it out", model, where)
+		}
+		if len(o.sizes) > 1 {
+			return cli.Usagef("--export-coco writes test images of one size: leave the others of --sizes out")
 		}
 	}
 	if alone := r; model == "" { // else the backbone is not known yet

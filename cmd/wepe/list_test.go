@@ -160,6 +160,8 @@ var usage = map[string][]string{
 	"position none, learned": {"compare --positions none,learned --set wepe_alpha_scale=0.9"},
 	"position wepe-v":        {"train --set wepe_beta_pos=0.02"},
 	"position grid2d, wepe:": {"detect train --positions learned,wepe --set rope_theta=3"},
+	"--size":                 {"verify " + oldRun + " --size 9", "detect train --export-coco x --sizes 96x96,60x156"},
+	"--backend":              {"detect train --export-coco x --backend go"},
 	"val_fraction":           {"train --set val_fraction=0", "detect train --set val_fraction=0.3"},
 	"mixup_switch_epoch":     {"train --set late_mixup_alpha=0.3"},
 	"interpolation":          {"train --set interpolation=bicubic"},

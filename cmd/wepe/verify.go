@@ -116,8 +116,10 @@ func (o *verification) second(c *cobra.Command, backend compute.Backend, first *
 // files checks one file or directory, or all checkpoints of a run.
 func (o *verification) files(c *cobra.Command, path string) error {
 	local := run.Local(c, path)
+	const where = "with checkpoints, of which all numbers are checked"
 	var lines []string
 	if all, err := checkpoints.All(local); err == nil && len(all) > 0 {
+		cli.Unread(c, where, "checkpoint", "size")
 		damaged := 0
 		for _, checkpoint := range all {
 			line := checkpoint + ": intact"
@@ -144,6 +146,7 @@ func (o *verification) files(c *cobra.Command, path string) error {
 	case "onnx":
 		return cli.Usagef("%s: an ONNX file is compared with its model: wepe verify MODEL %s", path, path)
 	case "checkpoint": // Inspect verified its hash
+		cli.Unread(c, where, "checkpoint", "size")
 		return o.print(c, []string{fmt.Sprintf("%s: intact, step %d, %d tensors", path, info.Step, len(info.Tensors))})
 	}
 	m := o.read(c, path, checkpoints.ImportOptions{HeadOptional: true})

@@ -83,10 +83,11 @@ func Remedied(err error) error {
 	case !errors.As(err, &other):
 		return err
 	case other.Field == "data":
-		return fmt.Errorf("%w: bring back the images that it was trained on, or use --out DIR, with the run as MODEL to "+
-			"start from it", err)
+		return fmt.Errorf("%w: bring back the images that it was trained on, or use --out DIR, where a run of wepe train "+
+			"can be MODEL", err)
 	}
-	return fmt.Errorf("%w: use --out DIR, or continue the run that is there by wepe resume", err)
+	return fmt.Errorf("%w: use --out DIR, or continue what is there by the command that began it, of wepe train also by "+
+		"wepe resume", err)
 }
 
 // identity is what must be the same as in the other description, with or without the settings of the recipe.
