@@ -304,17 +304,24 @@ func (c Config) size() float64 {
 	width, mlp, patches := float64(c.Width), float64(c.MLPDim), float64(c.Rows()*c.Cols())
 	block := width*(4*width+3*mlp) + 4*patches*float64(c.Heads) // the latter a table of relative positions
 	size := float64(c.Depth)*block + width*(patches+float64(c.PatchSize*c.PatchSize*c.Channels+c.Classes))
+	if c.Pool == poolMap {
+		size += width * (4*width + 2*float64(c.poolMLPDim()))
+	}
 	for _, s := range c.Encoding() {
 		if s.Size != nil {
 			size += s.Size(c.positions())
+		}
+		if s.Kind == position.Bias { // additive.Pairs, twice 64 bits
+			size += 4 * float64(c.Tokens()) * float64(c.Tokens())
 		}
 	}
 	return size
 }
 
 // FLOPs is the number of floating-point operations of one forward pass on one image: two for each multiply-add of the
-// matrix products. Not counted are those inside the position encoding, up to 5 % in ViT-Ti/16 (rope-dinov3, fope), and
-// a few thousandths for the rest. A training step costs three times as much. Without Classes there is no head.
+// matrix products. Not counted are those inside the position encoding, up to 5 % in ViT-Ti/16 (rope-dinov3, fope; of
+// liere 28 %, which a batch shares), and a few thousandths for the rest. A training step costs three times as much.
+// Without Classes there is no head.
 func (c Config) FLOPs() float64 {
 	classes := c.Classes
 	c.Classes = max(1, classes)

@@ -148,14 +148,18 @@ func TestResolve_RefusesSizesThatDoNotFit(t *testing.T) {
 	free.Depth = 200
 	both := small("learned", poolClass)
 	both.Registers, both.PatchPositions = 2, true
-	for _, c := range []Config{most, many, free, both} {
+	pooled, biased := most, small("alibi2d", poolMean) // a pool of 3.5e10 numbers, a table of all pairs of 2^16 patches
+	pooled.Pool, pooled.Width, pooled.Classes = poolMap, 16_384, 1
+	biased.ImageRows, biased.ImageCols, biased.PatchSize = 256, 128, 1
+	for _, c := range []Config{most, many, free, both, pooled, biased} {
 		gomlxtest.NoError(t, wrong(c))
 	}
+	pooled.PoolMLPDim, biased.ImageCols = 1<<20, 256
 	both.RegisterPositions, free.Depth = true, 300
 	most.Depth, many.ImageCols = 3, many.ImageCols+many.PatchSize
 	rows, cols, heads := small("wepe", poolClass), small("wepe", poolClass), small("wepe", poolClass)
 	rows.PatchSize, cols.PatchSize, heads.Heads = 3, 5, 5 // rows divide by 5, columns do not
-	for _, c := range []Config{most, many, rows, cols, heads, free, both} {
+	for _, c := range []Config{most, many, rows, cols, heads, free, both, pooled, biased} {
 		built := exceptions.TryCatch[error](func() { c.Logits(model.NewStore().RootScope(), nil) })
 		is.Equal(t, fmt.Sprintf("%+v is valid, or built", c), [2]bool{wrong(c) == nil, built == nil}, [2]bool{})
 	}
