@@ -14,6 +14,7 @@ import (
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
+	"github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
@@ -286,6 +287,17 @@ func (w *weights) match(found described, omitHead bool) (wanted []named, left []
 		}
 		has[name] = fmt.Sprint(t.dims)
 	}
+	if found.family == &native {
+		encoding, err := found.encoding()
+		if err != nil {
+			return nil, nil, errors.WithMessagef(err, "checkpoints: %s", w.path)
+		}
+		for path, shape := range encoding {
+			if !w.has(path) {
+				wants[path] = shape
+			}
+		}
+	}
 	slices.Sort(left)
 	err = compare(w.path, has, wants)
 	for _, v := range wanted {
@@ -294,6 +306,23 @@ func (w *weights) match(found described, omitHead bool) (wanted []named, left []
 		}
 	}
 	return wanted, left, err
+}
+
+// encoding returns the shapes of the variables that its hyperparameters give the model's encoding. They take no memory:
+// a file can ask for any size.
+func (m *foreign) encoding() (dims map[string]string, err error) {
+	dims = map[string]string{}
+	weight.Count(func(trial *model.Scope, _ *graph.Node) *graph.Node {
+		trial.SetParams(m.params)
+		err = exceptions.TryCatch[error](func() { m.config.Encoder(trial) })
+		for v := range trial.Store().IterVariables() {
+			if path, ok := below(v, trial.Scope()); ok && strings.HasPrefix(path, positionsPath) {
+				dims[path] = fmt.Sprint(v.Shape().Dimensions)
+			}
+		}
+		return nil
+	}, 1, 1, 1)
+	return dims, err
 }
 
 // read reads the wanted variables; one foreign tensor may contain several. Unused tensors are read too: a zip has its

@@ -126,6 +126,10 @@ func (c *Config) check() {
 			refuse(row.Name, "%v", err)
 		}
 	}
+	if n := max(c.trainedRows, c.rows) * max(c.trainedCols, c.cols); n > max(maxTrained, c.rows*c.cols) {
+		refuse(ParamRows, "%s = %d, %s = %d: a training grid of %d patches, want at most %d: take a smaller one", ParamRows,
+			c.trainedRows, ParamCols, c.trainedCols, n, maxTrained)
+	}
 }
 
 // resolve sets the defaults that depend on mode and compression, and refuses invalid settings.

@@ -119,7 +119,8 @@ const (
 	scaleRatio = 2 // of the sizes of neighbouring lattices: an octave
 
 	minSpan, maxSpan = 1e-4, 100
-	maxSide          = 16384 // of a grid
+	maxSide          = 16384   // of a grid
+	maxTrained       = 1 << 20 // patches of a training grid, as of a model of package vit: ℘ is averaged over them
 
 	// Defaults of a Hybrid, chosen on validation images: docs/results.md.
 	defaultGate  = 0.12

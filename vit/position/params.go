@@ -120,7 +120,10 @@ func thetaSetting(theta *float64) setting.Row {
 // belong: …_rows and …_cols. 0, the default, is the model's own grid.
 type trainedGrid string
 
-const maxSide = 1 << 14 // of a grid
+const (
+	maxSide   = 1 << 14 // of a grid
+	maxTables = 1e10    // numbers in the tables of a training grid
+)
 
 func (name trainedGrid) params() []string {
 	return []string{string(name) + "_rows", string(name) + "_cols"}
@@ -135,6 +138,11 @@ func (name trainedGrid) read(scope *model.Scope, c Config) (rows, cols int) {
 		if side > 0 {
 			*to = side
 		}
+	}
+	// A setting, possibly of an untrusted checkpoint, allocates no more than a configuration of package vit.
+	if numbers := float64(rows*cols) * float64(c.Width*c.Depth); rows*cols > c.Rows*c.Cols && numbers > maxTables {
+		exceptions.Panicf("position: %s = %d, %s = %d: tables of up to %.2g numbers, want at most %.2g: take a smaller grid",
+			name.params()[0], rows, name.params()[1], cols, numbers, maxTables)
 	}
 	return rows, cols
 }
