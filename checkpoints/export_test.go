@@ -218,6 +218,9 @@ func TestNative_KeepsItsTrainingGrid(t *testing.T) {
 	is.Equal(t, "its own grid", len(imported(t, dir, ImportOptions{}).Params), 0)
 	m := imported(t, dir, ImportOptions{ImageRows: 8, ImageCols: 12})
 	is.Equal(t, "another grid", m.Params, args("as2drope_base_rows", 3))
+	m = imported(t, exportedFrom(t, stirred(t, c, args("as2drope_base_rows", 0)), c, ExportOptions{Format: formatNative}),
+		ImportOptions{ImageRows: 8, ImageCols: 12})
+	is.Equal(t, "its own grid, named 0, on another one", m.Params, args("as2drope_base_rows", 3))
 	is.Equal(t, "rows", m.Config.ImageRows, 8)
 }
 

@@ -407,7 +407,7 @@ func (m *Imported) Resize(rows, cols int, kind string) (line string, err error) 
 		line = ""
 	} else {
 		for name, value := range old.TrainedGrid() {
-			if _, known := m.Params[name]; !known {
+			if set, known := m.Params[name]; !known || fmt.Sprint(set) == "0" { // the model's own grid
 				m.Params[name] = value
 			}
 		}

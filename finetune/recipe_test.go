@@ -176,6 +176,8 @@ func TestAdopt_KeepsTheTrainingGrid(t *testing.T) {
 	is.Equal(t, "rows", kept.Params["as2drope_base_rows"], 7.0)
 	kept.Params["as2drope_base_rows"] = 3
 	is.Refused(t, "another grid", is.ErrorOf(kept.adopt(source)), "as2drope_base_rows is 3, but 7")
+	source.Params["as2drope_base_rows"], kept.Params["as2drope_base_rows"] = 0.0, 0
+	is.Equal[any](t, "0", gomlxtest.Must(kept.adopt(source))(t).Params["as2drope_base_rows"], 5)
 }
 
 func TestRecipe_SurvivesItsFile(t *testing.T) {

@@ -79,8 +79,16 @@ func (r Recipe) adopt(s *initialModel) (Recipe, error) {
 	if err != nil {
 		return r, err
 	}
-	params := c.TrainedGrid() // the run's images may have another size
-	maps.Copy(params, s.Params)
+	r.Params = maps.Clone(r.Params)
+	its, params := maps.Clone(s.Params), c.TrainedGrid() // the run's images may have another size
+	for name := range params {
+		for _, set := range []map[string]any{r.Params, its} {
+			if fmt.Sprint(set[name]) == "0" { // the model's own grid
+				delete(set, name)
+			}
+		}
+	}
+	maps.Copy(params, its)
 	if err = Adopt(m, c); err == nil {
 		r.Params, err = AdoptParams(r.Params, encoding.Shared(c.Encoding()), params)
 	}
