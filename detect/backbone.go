@@ -365,7 +365,7 @@ func (r relativePositions) scores(q *Node) *Node {
 // smaller side is spread over the larger; a table of another length is resampled linearly.
 func relativeVectors(table *Node, queries, keys int) *Node {
 	most := 2*max(queries, keys) - 1
-	table = resample.Axis(table, resample.Linear, most)
+	table = resample.Axis(table, resample.Bilinear, most)
 	index := make([]int64, 0, queries*keys)
 	spreadQ, spreadK := max(float64(keys)/float64(queries), 1), max(float64(queries)/float64(keys), 1)
 	for q := range queries {

@@ -112,24 +112,29 @@ func Nearest(in, out, from, end int) []int {
 	return lines
 }
 
-// Table resamples a table [·, ·, channels] of any grid to rows × cols, row by row, with the taps of Clamped for Linear
-// or TorchCubic: [rows·cols, channels].
-func Table(x *Node, kernel func(distance float64) float64, rows, cols int) *Node {
-	x = Axis(x, kernel, rows)                            // [rows, ·, channels]
-	x = Axis(TransposeAllAxes(x, 1, 0, 2), kernel, cols) // [cols, rows, channels]
+// Bilinear and Bicubic are the taps of torch's interpolation of n to m positions, with half-pixel centres and without
+// antialias; Antialiased is Bilinear with it.
+func Bilinear(n, m int) []Taps    { return Clamped(n, m, 0, Linear, 2) }
+func Bicubic(n, m int) []Taps     { return Clamped(n, m, 0, TorchCubic, 2) }
+func Antialiased(n, m int) []Taps { return Stretched(n, 0, float64(n), m, 0, m, Linear, 1) }
+
+// Table resamples a table [·, ·, channels] of any grid to rows × cols, row by row: [rows·cols, channels].
+func Table(x *Node, taps func(n, m int) []Taps, rows, cols int) *Node {
+	x = Axis(x, taps, rows)                            // [rows, ·, channels]
+	x = Axis(TransposeAllAxes(x, 1, 0, 2), taps, cols) // [cols, rows, channels]
 	return Reshape(TransposeAllAxes(x, 1, 0, 2), rows*cols, -1)
 }
 
 // Axis resamples the first axis of x [n, …] to m positions by a product with constant weights, which has a gradient on
 // every backend, unlike Interpolate.
-func Axis(x *Node, kernel func(distance float64) float64, m int) *Node {
+func Axis(x *Node, taps func(n, m int) []Taps, m int) *Node {
 	dims := append([]int{m}, x.Shape().Dimensions[1:]...)
 	n := x.Shape().Dim(0)
 	if n == m {
 		return x
 	}
 	weights := make([]float32, m*n)
-	for i, t := range Clamped(n, m, 0, kernel, 2) {
+	for i, t := range taps(n, m) {
 		for j, w := range t.Weights {
 			weights[i*n+t.First+j] = float32(w)
 		}

@@ -156,7 +156,7 @@ func (f *freeFactors) Name() string { return "free-v" }
 
 // Scale implements Scaler.
 func (f *freeFactors) Scale(g *Graph, block int) (scales [3]*Node) {
-	table := resample.Table(f.tables.value(g, block), resample.Linear, f.c.Rows, f.c.Cols) // [rows·cols, width]
+	table := resample.Table(f.tables.value(g, block), resample.Bilinear, f.c.Rows, f.c.Cols) // [rows·cols, width]
 	scales[2] = f.c.behindPrefix(AddScalar(MulScalar(table, 2), 1))
 	return scales
 }

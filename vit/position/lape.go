@@ -32,7 +32,7 @@ const (
 func newLaPE(scope *model.Scope, c Config) Encoder {
 	rows, cols := lapeGrid.read(scope, c)
 	scope = scope.In("lape")
-	l := &lape{c: c, first: gridTable(scope, c, rows, cols, resample.Linear), tables: make([]shared[*Node], c.Depth)}
+	l := &lape{c: c, first: gridTable(scope, c, rows, cols, resample.Bilinear), tables: make([]shared[*Node], c.Depth)}
 	for block := range c.Depth {
 		l.norms = append(l.norms, weight.NewNorm(scope.At("block_%02d", block), c.Width))
 	}

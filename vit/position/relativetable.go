@@ -55,7 +55,7 @@ func (r *relativeTable) Bias(g *Graph, block int) *Node {
 func (r *relativeTable) resampled(table *Node) *Node {
 	n := table.Shape().Dim(0)
 	x := Reshape(kernel.Crop(table, 0, 0, n-3), 2*r.rows-1, 2*r.cols-1, r.c.Heads)
-	x = resample.Table(x, resample.Linear, 2*r.c.Rows-1, 2*r.c.Cols-1)
+	x = resample.Table(x, resample.Bilinear, 2*r.c.Rows-1, 2*r.c.Cols-1)
 	return Concatenate([]*Node{x, kernel.Crop(table, 0, n-3, n)}, 0)
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/additive"
+	"github.com/wepe-go/wepe/internal/kernel"
 	"github.com/wepe-go/wepe/internal/resample"
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/internal/weight"
@@ -44,29 +45,17 @@ type learnedTable struct {
 }
 
 // on is the table on another grid: the rows of the patches are resampled as SigLIP 2 does, torch's bilinear kernel with
-// antialias, by a product with constant weights.
+// antialias.
 func (l *learnedTable) on(grid Grid) Encoder {
 	c, kept := l.c, l.c.placed()
-	weights := make([]float32, grid.Positions()*c.Positions()) // [grid.Positions, Positions]
-	for i := range kept {
-		weights[i*c.Positions()+i] = 1
-	}
-	taps := func(n, m int) []resample.Taps {
-		return resample.Stretched(n, 0, float64(n), m, 0, m, resample.Linear, 1)
-	}
-	across := taps(c.Cols, grid.Cols)
-	for row, down := range taps(c.Rows, grid.Rows) {
-		for col, right := range across {
-			line := weights[(kept+row*grid.Cols+col)*c.Positions()+kept:]
-			for i, y := range down.Weights {
-				for j, x := range right.Weights {
-					line[(down.First+i)*c.Cols+right.First+j] = float32(y * x)
-				}
-			}
-		}
-	}
 	return &table{name: learned, rows: func(g *Graph) *Node {
-		return MatMul(Reshape(Const(g, weights), -1, c.Positions()), l.Encode(g))
+		rows := l.Encode(g)
+		patches := Reshape(kernel.Crop(rows, 0, kept, c.Positions()), c.Rows, c.Cols, c.Width)
+		x := resample.Table(patches, resample.Antialiased, grid.Rows, grid.Cols)
+		if kept == 0 {
+			return x
+		}
+		return Concatenate([]*Node{kernel.Crop(rows, 0, 0, kept), x}, 0)
 	}}
 }
 
@@ -88,23 +77,23 @@ const grid2DGrid = trainedGrid("grid2d")
 // train at every resolution.
 func newGrid2D(scope *model.Scope, c Config) Encoder {
 	rows, cols := grid2DGrid.read(scope, c)
-	kernel := "bilinear"
-	readSettings(scope, setting.Choice(ParamGrid2DKernel, &kernel, "what the table is resampled with", "bilinear",
+	interpolation := "bilinear"
+	readSettings(scope, setting.Choice(ParamGrid2DKernel, &interpolation, "what the table is resampled with", "bilinear",
 		"bicubic"))
-	along := map[string]func(distance float64) float64{"bilinear": resample.Linear, "bicubic": resample.TorchCubic}[kernel]
-	return &table{name: "grid2d", rows: gridTable(scope.At("grid2d"), c, rows, cols, along)}
+	taps := map[string]func(n, m int) []resample.Taps{"bilinear": resample.Bilinear, "bicubic": resample.Bicubic}
+	return &table{name: "grid2d", rows: gridTable(scope.At("grid2d"), c, rows, cols, taps[interpolation])}
 }
 
 // gridTable creates "table" [rows, cols, width] and, for the prefix tokens with a position, "prefix", all N(0, 0.02²)
 // at the start. The function returns [Positions, width], the table resampled to the grid of c.
-func gridTable(scope *model.Scope, c Config, rows, cols int, along func(distance float64) float64) func(*Graph) *Node {
+func gridTable(scope *model.Scope, c Config, rows, cols int, taps func(n, m int) []resample.Taps) func(*Graph) *Node {
 	patches := weight.Float32(scope, "table", weight.Normal(0.02), rows, cols, c.Width)
 	var prefix *model.Variable
 	if c.placed() > 0 {
 		prefix = weight.Float32(scope, "prefix", weight.Normal(0.02), c.placed(), c.Width)
 	}
 	return func(g *Graph) *Node {
-		x := resample.Table(patches.NodeValue(g), along, c.Rows, c.Cols) // [Rows·Cols, width]
+		x := resample.Table(patches.NodeValue(g), taps, c.Rows, c.Cols) // [Rows·Cols, width]
 		if prefix == nil {
 			return x
 		}
@@ -126,8 +115,8 @@ func newFactorized(scope *model.Scope, c Config) Encoder {
 	ofRow := weight.Float32(scope, "rows", weight.Normal(0.02), rows, c.Width)
 	ofCol := weight.Float32(scope, "cols", weight.Normal(0.02), cols, c.Width)
 	return &table{name: "factorized", rows: func(g *Graph) *Node {
-		y := InsertAxes(resample.Axis(ofRow.NodeValue(g), resample.Linear, c.Rows), 1) // [Rows, 1, width]
-		x := InsertAxes(resample.Axis(ofCol.NodeValue(g), resample.Linear, c.Cols), 0) // [1, Cols, width]
+		y := InsertAxes(resample.Axis(ofRow.NodeValue(g), resample.Bilinear, c.Rows), 1) // [Rows, 1, width]
+		x := InsertAxes(resample.Axis(ofCol.NodeValue(g), resample.Bilinear, c.Cols), 0) // [1, Cols, width]
 		sum := Reshape(Add(y, x), c.Rows*c.Cols, c.Width)
 		if c.placed() == 0 {
 			return sum
