@@ -98,9 +98,9 @@ var specs = []Spec{
 		Neutral: modulated[2:], Size: freeSize, Kind: Modulation, New: newFreeFactors,
 	},
 	wepeRow("wepe-lut", "wepe from a look-up table, with a fixed lattice", "wepe/", (*wepe.Config).WithTable, ofGate,
-		ofSum),
+		ofSum, ofLattice),
 	wepeRow("wepe-sphere-lut", "wepe-sphere from a look-up table, with a fixed lattice", "wepe_sphere/", sphereTable,
-		ofGate, ofSum),
+		ofGate, ofSum, ofLattice),
 	{
 		Name: "hybrid", Doc: "a learned table blended with a surrogate of ℘ by a learned gate", Width: 2,
 		Variables: []string{TableName, "gate_raw", "surrogate/", "wepe/", "wepe_sphere/"},

@@ -45,8 +45,7 @@ var retired = map[string]string{
 // Retired reports whether a hyperparameter is one of an earlier version. A file may set it to the value that the
 // encoding has always now; another value is an error, because the model would not be the one that was trained.
 func Retired(position, name string, value any) (bool, error) {
-	always, known := retired[name]
-	if !known {
+	if _, known := retired[name]; !known {
 		return false, nil
 	}
 	parts := slices.DeleteFunc(strings.Split(position, "+"), func(part string) bool { // that read settings of ℘
@@ -55,23 +54,33 @@ func Retired(position, name string, value any) (bool, error) {
 	if len(parts) == 0 {
 		parts = []string{position}
 	}
-	for _, part := range parts { // its name decides
-		want := always
-		switch {
-		case name == "wepe_compression" && (strings.HasPrefix(part, "wepe-sphere") || part == "wepe-qkv" || part == "wepe-v"):
-			want = "sphere"
-		case name == "wepe_evaluation" && strings.HasSuffix(part, "-lut"):
-			want = "table"
-		case name == "wepe_evaluation" && part == "wepe-sum":
-			want = "sum"
-		}
+	for _, part := range parts {
+		want := constant(name, part)
 		if fmt.Sprint(value) == want {
 			continue
 		}
 		family, _, _ := strings.Cut(name, "_")
-		others := slices.DeleteFunc(Names(), func(p string) bool { return !strings.HasPrefix(p, family) })
-		return true, fmt.Errorf("position: %s is %v, which is always %s now with position %q: leave it out, or use one of %s",
-			name, value, want, part, strings.Join(others, ", "))
+		remedy := "leave it out"
+		if others := slices.DeleteFunc(Names(), func(other string) bool {
+			return !strings.HasPrefix(other, family) || fmt.Sprint(value) != constant(name, other)
+		}); len(others) > 0 {
+			remedy += ", or use one of " + strings.Join(others, ", ")
+		}
+		return true, fmt.Errorf("position: %s is %v, which is always %s now with position %q: %s", name, value, want, part,
+			remedy)
 	}
 	return true, nil
+}
+
+// constant is the value of a retired hyperparameter in an encoding, whose name decides.
+func constant(name, part string) string {
+	switch {
+	case name == "wepe_compression" && (strings.HasPrefix(part, "wepe-sphere") || part == "wepe-qkv" || part == "wepe-v"):
+		return "sphere"
+	case name == "wepe_evaluation" && strings.HasSuffix(part, "-lut"):
+		return "table"
+	case name == "wepe_evaluation" && part == "wepe-sum":
+		return "sum"
+	}
+	return retired[name]
 }

@@ -4,9 +4,9 @@ package position
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gomlx/gomlx/ml/model"
@@ -131,6 +131,8 @@ func TestEncodersRefuseHyperparameters(t *testing.T) {
 		scope := stored(map[string]any{test.param: test.value}).RootScope()
 		refuses(t, fmt.Sprint(test), func() { turning(test.name).on(scope) }, test.param)
 	}
+	huge := stored(map[string]any{"lape_rows": 16_384, "lape_cols": 16_384}).RootScope()
+	refuses(t, "a table of 40 GB", func() { turning("lape").on(huge) }, "lape_rows")
 	c := turning("fope")
 	c.Heads = c.Width / 2
 	refuses(t, "fope for heads of 2 channels", func() { c.on(model.NewStore().RootScope()) })
@@ -148,9 +150,7 @@ func TestTrainedGridRecordsTheGrid(t *testing.T) {
 		wanted[name] = map[string]any{prefix + "_rows": 5, prefix + "_cols": 3}
 	}
 	for name, want := range wanted {
-		got := map[string]any{} // none for an encoding that keeps nothing
-		maps.Copy(got, gomlxtest.Must(Parse(name))(t).TrainedGrid(small(name).Grid))
-		is.Equal(t, name, got, want)
+		is.Equal(t, name, gomlxtest.Must(Parse(name))(t).TrainedGrid(small(name).Grid), want)
 	}
 	for patches, length := range map[int]int{5: 7, 7: 7} {
 		is.Equal[any](t, fmt.Sprint(patches), fopeTrainedGrid(Grid{Rows: 1, Cols: patches})[fopeLength], length)
@@ -185,6 +185,10 @@ func TestRetired(t *testing.T) {
 		retired, err := Retired(c.position, c.name, c.value)
 		if retired != c.retired || (err == nil) != c.ok {
 			t.Errorf("%+v: retired %v, %v", c, retired, err)
+		}
+		_, others, _ := strings.Cut(fmt.Sprint(err), "use one of ")
+		for _, other := range strings.Fields(strings.ReplaceAll(others, ",", "")) {
+			gomlxtest.NoError(t, is.ErrorOf(Retired(other, c.name, c.value)))
 		}
 	}
 	for name := range retired {

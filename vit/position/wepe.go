@@ -18,6 +18,7 @@ var (
 		wepe.ParamSurrogateBeta, wepe.ParamSurrogateGamma}
 	ofProjection = []string{wepe.ParamProjection, wepe.ParamDropout, wepe.ParamBetaPos, wepe.ParamLearnBetaPos}
 	ofSum        = []string{wepe.ParamKappa, wepe.ParamPoleValue} // also of mode release
+	ofLattice    = []string{wepe.ParamLearnLattice}               // fixed with a table
 	ofGrid       = []string{wepe.ParamShift, wepe.ParamRows, wepe.ParamCols, wepe.ParamOffsetU,
 		wepe.ParamOffsetV} // not of differences
 )
@@ -77,8 +78,8 @@ const (
 func newHybrid(scope *model.Scope, c Config) Encoder {
 	rows := learnedRows(scope, c)
 	blend := blendSurrogate
-	readSettings(scope, setting.Choice(ParamBlend, &blend, "what hybrid blends", blendSurrogate, blendExact,
-		blendSphere))
+	readSettings(scope, setting.Choice(ParamBlend, &blend, "what hybrid blends: a surrogate reads, besides the gate's, "+
+		"the settings wepe_surrogate… alone, exact and sphere all others of ℘", blendSurrogate, blendExact, blendSphere))
 	config := wepe.New(scope, c.Rows, c.Cols, c.Width)
 	if blend == blendSphere {
 		config.OnSphere()
