@@ -34,8 +34,13 @@ func (e *encoder) Warning() string {
 	}
 	at := func(k int) string { return fmt.Sprintf("(%d, %d)", k/e.config.cols, k%e.config.cols) }
 	remedy := "a smaller " + ParamAlphaScale
-	if e.config.compression == compressSphere {
-		remedy = ParamDerivative + ", another " + ParamAlphaU + " or " + ParamOffsetU
+	x, y := e.config.patches(e.config.grid)
+	equal := func(sign float64) bool { // ℘ is the same at z and ±z plus a period, whatever α_scale
+		u, v := x[first]-sign*x[second], y[first]-sign*y[second]
+		return math.Hypot(u-math.Round(u), v-math.Round(v)) < coincident
+	}
+	if e.config.compression == compressSphere || equal(1) || !e.config.derivative && equal(-1) {
+		remedy = fmt.Sprintf("%s, another %s, %s or %s", ParamDerivative, ParamAlphaU, ParamAlphaV, ParamOffsetU)
 	}
 	return fmt.Sprintf("%s: patches %s and %s have features %.1g apart, too close for float32 to tell: %s or fewer "+
 		"patches keep them apart", e.Name(), at(first), at(second), distance, remedy)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -118,6 +119,7 @@ func TestEncoder_WarnsOfPatchesThatFloat32CannotDistinguish(t *testing.T) {
 		{14, 14, nil, 4.0e-3, 4.1e-3}, {24, 24, nil, 3.2e-4, 3.3e-4}, {37, 37, nil, 1.9e-9, 2.0e-9},
 		{64, 64, nil, 0, 1e-13}, {64, 64, kv{ParamAlphaScale: 1e-3}, tooClose, 1}, // the warning's advice
 		{5, 7, kv{ParamOmega3: 1.085, ParamAlphaU: 0.3}, 0, 1},
+		{4, 6, kv{ParamDerivative: false, ParamAlphaU: 1, ParamAlphaV: 1}, 0, 1e-9}, {1, 4, kv{ParamAlphaU: 2}, 0, 1e-9},
 	} {
 		e := New(model.NewStore().RootScope(), c.rows, c.cols, 2).with(c.params).encoder()
 		rows := e.config.hostFeatures()
@@ -130,7 +132,8 @@ func TestEncoder_WarnsOfPatchesThatFloat32CannotDistinguish(t *testing.T) {
 			}
 		}
 		if !(math.Abs(got-want) <= 1e-6*want+1e-13) || !(math.Abs(apart(first, second)-want) <= 1e-6*want+1e-13) ||
-			!(got >= c.low && got <= c.high) || (e.Warning() != "") != (want < tooClose) {
+			!(got >= c.low && got <= c.high) || (e.Warning() != "") != (want < tooClose) ||
+			strings.Contains(e.Warning(), ParamAlphaScale) != (want < tooClose && c.params == nil) {
 			t.Errorf("%d×%d %v: %g between %d and %d, want %g, in [%g, %g]; warning %q", c.rows, c.cols, c.params, got, first,
 				second, want, c.low, c.high, e.Warning())
 		}

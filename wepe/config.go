@@ -143,9 +143,19 @@ func (c Config) resolve() Config {
 	}
 	c.learnLattice = c.learnLattice && c.evaluation != evaluateTable
 	c.setHalfPeriods()
+	form, size := ParamOmega3Re, ParamOmega3 // what gave the lattice
+	switch {
+	case c.mode == paper && c.g3 != 0:
+		form, size = ParamG3, ParamG3
+	case c.mode == paper && c.g2 != 0:
+		form, size = ParamG2, ParamG2
+	}
+	if c.area != 0 {
+		size = ParamArea
+	}
 	if lo, hi := c.mode.omega3Bounds(); !(c.omega3 >= lo && c.omega3 <= hi && c.omega1 >= minOmega3 &&
 		c.omega1 <= maxOmega3) {
-		refuse(ParamOmega3, "half-periods ω1 = %g, ω3′ = %g, want ω1 in [%g, %g] and ω3′ in [%g, %g] in mode %q", c.omega1,
+		refuse(size, "%s: half-periods ω1 = %g, ω3′ = %g, want ω1 in [%g, %g] and ω3′ in [%g, %g] in mode %q", size, c.omega1,
 			c.omega3, minOmega3, maxOmega3, lo, hi, c.mode)
 	}
 	onSphere, exact := c.compression == compressSphere, c.evaluation == evaluateExact
@@ -159,7 +169,7 @@ func (c Config) resolve() Config {
 		is    bool
 		why   string
 	}{
-		{ParamOmega3Re, c.omega3Re != 0 && (c.mode != paper || !exact), "only exact evaluation supports oblique lattices"},
+		{form, c.omega3Re != 0 && (c.mode != paper || !exact), "only exact evaluation supports oblique lattices"},
 		{ParamShift, c.shift > 0 && !exact, "only exact evaluation supports positions off the grid"},
 		{ParamScales, c.scales > 1 && oneCell, "a table has one lattice"},
 		{ParamHarmonics, c.harmonics > 1 && oneCell, "a table has one lattice"},

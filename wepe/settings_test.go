@@ -103,7 +103,7 @@ func TestConfig_AcceptsTheEndsOfRanges(t *testing.T) {
 		{{ParamMode: release, ParamOmega3: 0.02}, {ParamMode: release, ParamOmega3: 8.0}},
 		{{ParamMode: release, ParamAlphaScale: 0.002}, {ParamMode: release, ParamAlphaScale: 0.8}},
 		{ofSpan(1e-4, 1e-4), ofSpan(100, 100)}, {{ParamOffsetU: -1.0, ParamOffsetV: 1.0}, {ParamShift: 1.0}},
-		{{ParamScales: 8, ParamHarmonics: 8}, {ParamRows: 16384, ParamCols: 16384}},
+		{{ParamScales: 8, ParamHarmonics: 8}, {ParamRows: 16384, ParamCols: 64}},
 		{{ParamDropout: 0.999}, {ParamKappa: 1e-3}}, {{byEvaluation: evaluateSum, ParamKappa: 1e8}, {}},
 	} {
 		for _, settings := range ends {
@@ -123,7 +123,8 @@ func TestConfig_RefusesByName(t *testing.T) {
 		{ParamOmega3, kv{ParamOmega3: math.NaN()}, nil},
 		{ParamOmega3, kv{ParamMode: release, ParamOmega3: 8.01}, nil},
 		{ParamOmega3, kv{ParamMode: release, ParamOmega3: 0.0199}, nil},
-		{ParamOmega3, kv{ParamArea: 1e6, ParamOmega3: 900.0}, nil},
+		{ParamArea, kv{ParamArea: 1e6, ParamOmega3: 900.0}, nil}, {ParamG2, kv{ParamG2: 1e30}, nil},
+		{ParamG3, kv{ParamG3: 1}, kv{byEvaluation: evaluateTable}}, {ParamRows, kv{ParamRows: 16384, ParamCols: 16384}, nil},
 		{ParamG3, kv{ParamG2: 3, ParamG3: 1}, nil}, // no lattice has them
 		{ParamArea, kv{ParamMode: release, ParamArea: 1}, nil}, {ParamHarmonics, kv{ParamHarmonics: 9}, nil},
 		{ParamScales, kv{ParamScales: 0}, nil}, {ParamAlphaV, ofSpan(0.4, math.Inf(1)), nil},
