@@ -5,11 +5,14 @@ package backend
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/wepe-go/wepe/internal/is"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/gobackend"
@@ -173,9 +176,7 @@ func inProcess(t *testing.T, task string, env ...string) string {
 		return strings.HasPrefix(v, "GOMLX_") || strings.HasPrefix(v, "ONNXRUNTIME_") || strings.HasPrefix(v, "XLA_FLAGS=")
 	}), env...)
 	ended := programtest.Finish(t, command)
-	if ended.Code != 0 {
-		t.Errorf("%s, %q: %+v", task, env, ended)
-	}
+	is.Equal(t, fmt.Sprintf("%s, %q: %+v", task, env, ended), ended.Code, 0)
 	return ended.Stdout + ended.Stderr
 }
 

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wepe-go/wepe/internal/is"
+
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
 
@@ -42,9 +44,7 @@ func TestTune_RestartsOnce(t *testing.T) {
 		var out strings.Builder
 		command.Stdout, command.Stderr = &out, os.Stderr
 		gomlxtest.NoError(t, command.Run())
-		if want := fmt.Sprint(command.Process.Pid, " ", c.want); out.String() != want {
-			t.Errorf("%s: %q, want %q", c.environment, &out, want)
-		}
+		is.Equal(t, fmt.Sprint(c.environment), out.String(), fmt.Sprint(command.Process.Pid, " ", c.want))
 	}
 }
 

@@ -32,9 +32,7 @@ func TestSave_FullDiskKeepsTheOlderCheckpoint(t *testing.T) {
 		filler := filepath.Join(disk, "filler")
 		gomlxtest.NoError(t, os.RemoveAll(filler))
 		putFile(t, filler, make([]byte, free()-pages*page))
-		if free() != pages*page {
-			t.Fatalf("%d bytes are free, want %d pages", free(), pages)
-		}
+		is.Equal(t, "free bytes", free(), pages*page)
 		_, err := Saver{Dir: dir}.Save(stores[2], 2, nil)
 		if err == nil {
 			break

@@ -304,9 +304,7 @@ func TestAppendFloats_WidensExactly(t *testing.T) {
 		if math.Float64bits(got) != math.Float64bits(want) && !nan || nan && got == got {
 			t.Fatalf("float16 %#04x is %g, want %g", bits, got, want)
 		}
-		if got := math.Float32bits(appendFloats(nil, raw, dtypes.BFloat16)[0]); got != uint32(bits)<<16 {
-			t.Fatalf("bfloat16 %#04x has the bits %#08x", bits, got)
-		}
+		is.Equal(t, "bfloat16", math.Float32bits(appendFloats(nil, raw, dtypes.BFloat16)[0]), uint32(bits)<<16)
 	}
 }
 
@@ -338,9 +336,7 @@ func TestHalf_RoundsTiesToEven(t *testing.T) {
 					x    float32
 					bits int
 				}{{x, bits}, {middle, even}, {next(middle, x), bits}, {next(middle, above), bits + 1}} {
-					if got := c.bits(want.x); int(got) != want.bits {
-						t.Fatalf("%s: %g has the bits %#04x, want %#04x", c.dtype, want.x, got, want.bits)
-					}
+					is.Equal(t, fmt.Sprint(c.dtype, " of ", want.x), int(c.bits(want.x)), want.bits)
 				}
 			}
 			for low := c.infinity; low <= 0x7fff; low++ {

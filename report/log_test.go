@@ -97,9 +97,7 @@ func TestWritersThatShareARecordNeverMixTheirLines(t *testing.T) {
 	for range writers {
 		group.Go(func() {
 			for step := range each {
-				if err := Append(path, Eval{Job: job, Step: step}); err != nil {
-					t.Error(err)
-				}
+				gomlxtest.NoError(t, Append(path, Eval{Job: job, Step: step}))
 			}
 		})
 	}

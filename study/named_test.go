@@ -156,9 +156,7 @@ func TestAll_PublishedRowsAreOfTheirVariants(t *testing.T) {
 				continue // of before rows had settings
 			}
 			want.Model.Position, want.Params = got.Model.Position, got.Params
-			if differs := want.Diff(row.Settings); differs != nil {
-				t.Errorf("%s: a row of %s was trained with other settings: %v", file, name, differs)
-			}
+			gomlxtest.NoError(t, want.Diff(row.Settings)) // of the row
 		}
 	}
 	for file, of := range map[string]struct {

@@ -91,9 +91,7 @@ func TestRun_OtherSizesAreEvaluatedOnceWithTheWeightsOfTheRow(t *testing.T) {
 		trained, _, err := s.trained()
 		gomlxtest.NoError(t, err)
 		rows := otherSizesOf(trained)
-		if len(rows) != len(units)*len(sizes) {
-			t.Fatalf("%d rows of other sizes", len(rows))
-		}
+		is.Equal(t, "rows of other sizes", len(rows), len(units)*len(sizes))
 		for i, r := range rows {
 			u := units[i%len(units)]
 			if r.Recipe != "small at "+r.ImageSize || r.Encoding != u.Label || r.Seed != int64(u.Seed) ||

@@ -218,17 +218,7 @@ func (o *detecting) run(c *cobra.Command, model string) error {
 		info := must.M1(checkpoints.Inspect(d.From, checkpoints.ImportOptions{HeadOptional: true}))
 		o.positions = []string{info.Config.Position}
 	}
-	same := map[string]string{} // detectors train some encodings under another name
-	for _, position := range o.positions {
-		r.Detector.Backbone.Position = position
-		resolved, _ := r.Resolve()
-		name := resolved.Detector.Backbone.Position
-		if other, named := same[name]; named {
-			return cli.Usagef("--positions: %s and %s are both %s in a detector: leave one out", other, position, name)
-		}
-		same[name] = position
-	}
-	names := slices.Sorted(maps.Keys(same))
+	names := must.M1(o.trained(r))
 	must.M(cli.Usage(finetune.Recipe{Optimizer: r.Optimizer}.UnusedSetting(strings.Join(o.set, ";"), names...)))
 	d.Backend = openBackend(o.backend, 0)
 	defer d.Backend.Finalize()
@@ -251,6 +241,21 @@ func (o *detecting) run(c *cobra.Command, model string) error {
 	out.Field("report", "%s", filepath.Join(root, "*", finetune.PageFile))
 	out.Field("next", "wepe detect predict %s IMAGE", printable.Shell(d.Dir))
 	return nil
+}
+
+// trained returns the encodings of --positions in a detector, some of which have another name there.
+func (o *detecting) trained(r detection.Recipe) ([]string, error) {
+	same := map[string]string{}
+	for _, position := range o.positions {
+		r.Detector.Backbone.Position = position
+		resolved, _ := r.Resolve()
+		name := resolved.Detector.Backbone.Position
+		if other, named := same[name]; named {
+			return nil, cli.Usagef("--positions: %s and %s are both %s in a detector: leave one out", other, position, name)
+		}
+		same[name] = position
+	}
+	return slices.Sorted(maps.Keys(same)), nil
 }
 
 func trainDetector(ctx context.Context, d detection.Run) ([]report.Result, error) {
@@ -361,16 +366,14 @@ func detectPredict() *cobra.Command {
 			}) {
 				return cli.Usagef("the drawing of %s would replace the image %s: use another --out", file, path)
 			}
-			other, taken := from[path]
-			if taken {
+			if other, taken := from[path]; taken {
 				return cli.Usagef("%s and %s would be drawn to one file: use two commands, with --out", other, file)
 			}
 			from[path] = file
 		}
 		m := open.open(c, args[0])
 		defer m.Finalize()
-		own := &m.Recipe.Detector.ROI.ScoreThreshold // Detect drops what is not above it
-		*own = min(*own, threshold)
+		m.Recipe.Detector.ROI.ScoreThreshold = min(m.Recipe.Detector.ROI.ScoreThreshold, threshold) // Detect drops others
 		found := map[string][]object{}
 		for _, file := range args[1:] {
 			decoded, err := data.DecodeFile(file)

@@ -30,9 +30,7 @@ func TestMpirun_TrainsTheWeightsOfOne(t *testing.T) {
 			run := filepath.Join(t.TempDir(), "run")
 			command := programtest.Command(t, append(everything(data, run, n), "--mpi", way)...)
 			e := programtest.Finish(t, programtest.Mpirun(t, n, command))
-			if e.Code != 0 {
-				t.Fatal(e.Stderr)
-			}
+			is.Equal(t, e.Stderr, e.Code, 0)
 			if got, at := lastVariables(t, run); at != step || string(got) != string(want) {
 				t.Errorf("%d processes, %s: after step %d of %d the weights are not those of one", n, way, at, step)
 			}

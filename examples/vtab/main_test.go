@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wepe-go/wepe/internal/is"
+
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/datatest"
@@ -60,9 +62,7 @@ func TestASettingIsChosenTrainedOnceAndTabulated(t *testing.T) {
 		t.Fatalf("%d rows, want 3", len(rows))
 	}
 	for i, want := range []int{16, 16, 0} {
-		if rows[i].Validation.Images != want || rows[i].Test.Images != 16-want {
-			t.Errorf("row %d has %d validation and %d test images", i, rows[i].Validation.Images, rows[i].Test.Images)
-		}
+		is.Equal(t, "images", [2]int{rows[i].Validation.Images, rows[i].Test.Images}, [2]int{want, 16 - want})
 	}
 	table := string(gomlxtest.Must(os.ReadFile(filepath.Join(results, "table.md")))(t))
 	if !strings.Contains(table, "| dsprites_ori | 16 |") {
@@ -71,9 +71,7 @@ func TestASettingIsChosenTrainedOnceAndTabulated(t *testing.T) {
 	before := gomlxtest.Must(os.ReadFile(path))(t)
 	with(t, map[string]string{"plan": "true"})
 	with(t, map[string]string{"plan": "false"}) // nothing is left to do
-	if after := gomlxtest.Must(os.ReadFile(path))(t); string(after) != string(before) {
-		t.Error("the second time trains again")
-	}
+	is.Equal(t, "the second time", string(gomlxtest.Must(os.ReadFile(path))(t)), string(before))
 }
 
 var quiet = slog.New(slog.DiscardHandler)
@@ -105,9 +103,8 @@ func TestChoose_TheOrderOfTensorFlowDatasets(t *testing.T) {
 	rows := gomlxtest.Must(choose(50_000, []int{0, 9}, []int{16, 200}))(t)
 	want := []int{16399, 1680, 47917, 17307, 27051, 48736, 26263, 1456, 19135, 31598, 12970, 4223,
 		27152, 49635, 4093, 17537}
-	if !slices.Equal(rows[0], want) || len(rows[1]) != 200 {
-		t.Errorf("%v, and %d for validation", rows[0], len(rows[1]))
-	}
+	is.Equal(t, "rows for training", rows[0], want)
+	is.Equal(t, "rows for validation", len(rows[1]), 200)
 }
 
 // Other tests check which images and labels CIFAR100 and DSprites read.
@@ -129,9 +126,7 @@ func TestWriteTasks_BitForBitInPartsThatDoNotMeet(t *testing.T) {
 		read := func(file string) string {
 			return string(gomlxtest.Must(os.ReadFile(filepath.Join(folder, file)))(t))
 		}
-		if read("train800val200"+".txt") != read("train800"+".txt")+read("val200"+".txt") {
-			t.Errorf("%s: the list of all is not that of the two", name)
-		}
+		is.Equal(t, name, read("train800val200.txt"), read("train800.txt")+read("val200.txt"))
 		if train == val {
 			rowsOf(t, folder, "train800val200", train) // none twice
 		}

@@ -24,6 +24,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wepe-go/wepe/internal/is"
+
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 )
@@ -182,9 +184,7 @@ func TestFetchContinuesWhatAnInterruptedCallLeft(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	err := hurried(t).Fetch(ctx, s.file(), path, func(done, _ int64) {
-		if onDisk := fileSize(path + ".incomplete"); onDisk != done {
-			t.Errorf("%d of %d bytes are on the disk", onDisk, done)
-		}
+		is.Equal(t, "on the disk", fileSize(path+".incomplete"), done)
 		if done == half {
 			cancel()
 		}
@@ -493,9 +493,7 @@ func TestAfterAnyServerResponseTheFileIsCompleteOrAbsent(t *testing.T) {
 		return client.Fetch(t.Context(), s.file(), path, nil)
 	}
 	other.before = func(w http.ResponseWriter, r *http.Request) {
-		if token := r.Header.Get("Authorization"); token != "" {
-			t.Errorf("another host was sent %q", token)
-		}
+		is.Equal(t, "token for another host", r.Header.Get("Authorization"), "")
 		if r.URL.Path == "/wrong" {
 			_, _ = w.Write([]byte("wrong"))
 		}

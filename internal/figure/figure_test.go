@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wepe-go/wepe/internal/is"
+
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 )
@@ -39,9 +41,7 @@ func TestLabelsAreMultiplesOfOneTwoOrFiveWithTheDecimalsThatTheyNeed(t *testing.
 				labels = append(labels, tick.Label)
 			}
 		}
-		if got := strings.Join(labels, " "); got != test.want {
-			t.Errorf("%g to %g: labels %s, want %s", test.low, test.high, got, test.want)
-		}
+		is.Equal(t, fmt.Sprint(test.low, " to ", test.high), strings.Join(labels, " "), test.want)
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wepe-go/wepe/internal/is"
+
 	"github.com/wepe-go/wepe/internal/programtest"
 )
 
@@ -111,9 +113,7 @@ func TestSums(t *testing.T) {
 			rank.Env = append(os.Environ(), "WEPE_TEST_WAY="+way)
 			out, err := programtest.Mpirun(t, n, rank).CombinedOutput()
 			t.Logf("%s", out)
-			if err != nil {
-				t.Errorf("%d processes, %s: %v", n, way, err)
-			}
+			is.Equal(t, fmt.Sprintf("%d processes, %s", n, way), err, nil)
 		}
 	}
 }

@@ -55,9 +55,7 @@ func TestNearestAndTheirVotesAreThoseOfScikitLearn(t *testing.T) {
 	width := len(s.Points[0])
 	found, others := Nearest(narrow(s.Queries), narrow(s.Points), width, s.K), Nearest(nil, narrow(s.Points), width, s.K)
 	got, want := fmt.Sprint(indices(found), indices(others)), fmt.Sprint(s.Index, s.Others)
-	if got != want {
-		t.Errorf("nearest and nearest others %s, want %s", got, want)
-	}
+	is.Equal(t, "nearest and nearest others", got, want)
 	votes := Votes(found, s.Labels, s.Classes, s.Temperature)
 	for i, near := range found {
 		cosines := xslices.Map(near, func(n Neighbour) float32 { return n.Cosine })
@@ -89,9 +87,7 @@ func TestNearestOfFewAndOfEqualPoints(t *testing.T) {
 		{"no points", []float32{1, 2, 3, 4}, nil, 2, 3, "[[] []]"},
 		{"one point and no other", nil, []float32{1, 2, 3}, 3, 2, "[[]]"},
 	} {
-		if got := fmt.Sprint(indices(Nearest(c.queries, c.points, c.width, c.k))); got != c.want {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
-		}
+		is.Equal(t, c.name, fmt.Sprint(indices(Nearest(c.queries, c.points, c.width, c.k))), c.want)
 	}
 }
 
@@ -109,9 +105,7 @@ func TestNearest_FindsManyBlockByBlock(t *testing.T) {
 			t.Errorf("query %d finds %v", i, near)
 		}
 	}
-	if len(found) != queries {
-		t.Errorf("%d answers, want %d", len(found), queries)
-	}
+	is.Equal(t, "answers", len(found), queries)
 }
 
 func TestLogisticRegressionIsThatOfScikitLearn(t *testing.T) {

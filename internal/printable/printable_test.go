@@ -11,6 +11,8 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/wepe-go/wepe/internal/is"
+
 	"github.com/wepe-go/wepe/internal/campaign"
 )
 
@@ -31,9 +33,7 @@ func TestHostileCharactersBecomeEscapes(t *testing.T) {
 		Text("a\tb\x1b\n\u202ec\n"):                   `a\tb\x1b` + "\n" + `\u202ec` + "\n",
 		fmt.Sprintf("%s %v %d %.1f %v", arguments...): `\n \x1b 7 0.5 [1]`,
 	} {
-		if got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		is.Equal(t, "got", got, want)
 	}
 }
 
@@ -45,9 +45,7 @@ func TestLongNamesAndLinesAreCut(t *testing.T) {
 			}
 		}
 	}
-	if s := strings.Repeat("b", 200); Name(s) != s {
-		t.Error("a name of 200 bytes is cut")
-	}
+	is.Equal(t, "200 bytes", Name(strings.Repeat("b", 200)), strings.Repeat("b", 200))
 }
 
 func FuzzJSON(f *testing.F) {
@@ -72,9 +70,7 @@ func FuzzJSON(f *testing.F) {
 
 func TestThousands(t *testing.T) {
 	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", -123: "-123", -1234567: "-1,234,567"} {
-		if got := Thousands(n); got != want {
-			t.Errorf("%d is %s, want %s", n, got, want)
-		}
+		is.Equal(t, "thousands", Thousands(n), want)
 	}
 }
 
@@ -85,7 +81,5 @@ func TestShell_IsOneWordOfAShell(t *testing.T) {
 			t.Errorf("%q: %q, %v", path, words, err)
 		}
 	}
-	if plain := "runs/photos-pets"; Shell(plain) != plain {
-		t.Errorf("%s is quoted", plain)
-	}
+	is.Equal(t, "plain", Shell("runs/photos-pets"), "runs/photos-pets")
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wepe-go/wepe/internal/is"
+
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
 )
@@ -61,18 +63,12 @@ func TestCurrent_RenamesOnlySettings(t *testing.T) {
 			`"from":{"model":{"num_heads":5}},"heads":7}`,
 		`{"smoothing":`: `{"smoothing":`, `[1,"ema"]`: `[1,"ema"]`, `"ema"`: `"ema"`, ``: ``,
 	} {
-		if got := string(Current([]byte(former))); got != current {
-			t.Errorf("%s is now %s, want %s", former, got, current)
-		}
-		if got := string(Former([]byte(current))); got != former {
-			t.Errorf("%s was %s, want %s", current, got, former)
-		}
+		is.Equal(t, former, string(Current([]byte(former))), current)
+		is.Equal(t, current, string(Former([]byte(current))), former)
 	}
 	for former, current := range map[string]string{"/wepe_c_large": "/wepe_pole_value", "wepe_c_large": "wepe_pole_value",
 		"/in/wepe_kappa": "/in/wepe_kappa"} {
-		if got := CurrentParam(former); got != current {
-			t.Errorf("%s is now %s, want %s", former, got, current)
-		}
+		is.Equal(t, former, CurrentParam(former), current)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/wepe-go/wepe/internal/is"
 )
 
 func TestInvalidJSONThatEncodingJSONAcceptsIsRefused(t *testing.T) {
@@ -32,9 +34,7 @@ func TestInvalidJSONThatEncodingJSONAcceptsIsRefused(t *testing.T) {
 			var into known
 			_, err := ParseObject([]byte(text))
 			for _, err := range []error{err, Decode([]byte(text), &into)} {
-				if (err == nil) != valid {
-					t.Errorf("%.40q: %v", text, err)
-				}
+				is.Equal(t, fmt.Sprintf("%.40q: %v", text, err), err == nil, valid)
 			}
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wepe-go/wepe/internal/is"
+
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/dtypes/bfloat16"
 	"github.com/gomlx/gomlx/core/graph"
@@ -80,9 +82,7 @@ func TestAdaptersAreOfTheMatricesOfABlock(t *testing.T) {
 func TestAVariableOfAnotherModelIsRefusedInOneLine(t *testing.T) {
 	scope := model.NewStore().Scope("/a")
 	first := Float32(scope, "gain", Constant(1), 3)
-	if Float32(scope, "gain", Constant(2), 3) != first {
-		t.Error("asked again, it is another variable")
-	}
+	is.Equal(t, "asked again", Float32(scope, "gain", Constant(2), 3), first)
 	err := exceptions.TryCatch[error](func() { Float32(scope, "gain", Constant(1), 5) })
 	if err == nil || !strings.Contains(err.Error(), "/a/gain") {
 		t.Errorf("error %v", err)

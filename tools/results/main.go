@@ -163,11 +163,9 @@ func content(words []string, records string, leave writer) (string, error) {
 			table = rows.Steps(measured)
 		}
 	case "figure:":
-		rows, err := analysis.Read(path)
-		if err != nil {
+		if rows, err := analysis.Read(path); err != nil {
 			return "", err
-		}
-		if table = analysis.Table(rows, words[2]); len(table.Rows) == 0 {
+		} else if table = analysis.Table(rows, words[2]); len(table.Rows) == 0 {
 			return "", fmt.Errorf("no rows of figure %q", words[2])
 		}
 		table.Notes = nil // about models that are not in the figure

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/wepe-go/wepe/internal/is"
+
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/report"
@@ -88,9 +90,8 @@ func TestDots_AreTheRunsThatCount(t *testing.T) {
 	}
 	failed, unseen := report.Result{Job: report.Job{Encoding: "learned", Seed: 3}, Failed: "diverged"}, run(5, 0)
 	unseen.Test.Images = 0
-	if draw(run(1, 0.25), failed, run(2, 0.5), unseen, run(1, 0.75)) != draw(run(2, 0.5), run(1, 0.75)) {
-		t.Error("runs that do not count change the plot")
-	}
+	is.Equal(t, "runs that count", draw(run(1, 0.25), failed, run(2, 0.5), unseen, run(1, 0.75)),
+		draw(run(2, 0.5), run(1, 0.75)))
 }
 
 // This detects a number that was changed by hand, and a code change without the documents.
@@ -128,9 +129,7 @@ func TestParameters_EqualThePublishedOnes(t *testing.T) {
 		if q.position == "liere" {
 			params = map[string]any{"liere_block": 64}
 		}
-		if got := parameters(q.model, q.position, params); got+q.more != q.count {
-			t.Errorf("%s at %s: %d and %d more, %s has %d", q.position, q.model, got, q.more, q.source, q.count)
-		}
+		is.Equal(t, q.position+" at "+q.model+" of "+q.source, parameters(q.model, q.position, params)+q.more, q.count)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wepe-go/wepe/internal/is"
+
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/layers/activation"
 	"github.com/gomlx/gomlx/ml/model"
@@ -324,16 +326,12 @@ func testParameterCounts(t *testing.T) {
 			ImageRows: 224, ImageCols: 224, PatchSize: 16, Width: released.width, Depth: 12, Heads: released.heads,
 			Classes: 100,
 		}})
-		if got := c.Parameters(); got != want.Total-want.Position {
-			t.Errorf("%s: %d parameters without positions, want %d", name, got, want.Total-want.Position)
-		}
+		is.Equal(t, name+" without positions", c.Parameters(), want.Total-want.Position)
 		c.Position = "wepe"
 		got := weight.Count(func(scope *model.Scope, images *Node) *Node {
 			scope.SetParam("wepe_projection", released.projection)
 			return c.Logits(scope, images)
 		}, c.ImageRows, c.ImageCols, c.Channels)
-		if got != want.Total {
-			t.Errorf("%s: %d parameters, want %d", name, got, want.Total)
-		}
+		is.Equal(t, name+": parameters", got, want.Total)
 	}
 }

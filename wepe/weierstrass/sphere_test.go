@@ -10,6 +10,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"testing"
+
+	"github.com/wepe-go/wepe/internal/is"
 )
 
 func TestSphereEqualsHighPrecision(t *testing.T) {
@@ -122,9 +124,7 @@ func smoothAtPoles(t *testing.T, basis [2]complex128) {
 		if !(distance(point, north) < 1e-13 && distance(prime, north) < 1e-13) {
 			t.Errorf("at the pole %v: %v, %v", pole, point, prime)
 		}
-		if got := Dilated(north, 1e-6); got != north {
-			t.Errorf("∞ times 1e-6 is %v", got)
-		}
+		is.Equal(t, "∞ times 1e-6", Dilated(north, 1e-6), north)
 	}
 	for _, direction := range []complex128{1, 1i, -0.6 + 0.8i} {
 		for r := 1e-2; r > 1e-300; r *= 1e-7 { // S(w) = north + O(z²), S(w′) = north + O(z³)
