@@ -4,6 +4,7 @@ package finetune
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -42,7 +43,7 @@ type classification struct {
 	rows         []int       // images of the current step
 	fetched      int         // the current step, -1 before the first
 	state        state
-	tested       string    // fingerprint of Test, "" without one
+	tested       string    // labelling of Test
 	resumed      int       // step of the checkpoint that the run continues
 	weights      []float32 // of the classes in the loss, nil for equal weights
 	row          report.Result
@@ -91,12 +92,7 @@ func newClassification(run Run) (*classification, error) {
 		fetched: -1, state: state{Recipe: r, Classes: images.Describe().Classes, Seed: run.Seed,
 			Data: data.Fingerprint(images),
 			From: run.source, Preprocess: images.Describe().Preprocessing()}}
-	if run.Validation != nil {
-		c.state.Held = data.Fingerprint(held)
-	}
-	if run.Test != nil {
-		c.tested = data.Fingerprint(run.Test)
-	}
+	c.state.Held, c.tested = labelling(run.Validation), labelling(run.Test)
 	if c.weights, err = r.classWeights(images.Describe()); err != nil {
 		return nil, err
 	}
@@ -131,6 +127,16 @@ func newClassification(run Run) (*classification, error) {
 		Seed: run.Seed},
 		from: run.Group.Rank() * own, to: (run.Group.Rank() + 1) * own}
 	return c, m.spread(devices)
+}
+
+// labelling identifies images by their number, classes and labels, which a stream and images in memory share; "" for
+// nil.
+func labelling(set data.Dataset) string {
+	if set == nil {
+		return ""
+	}
+	info := set.Describe()
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%d %q %d", info.Len(), info.Classes, info.Labels)))
 }
 
 // split returns the training and the validation images of a run.

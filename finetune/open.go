@@ -236,7 +236,7 @@ type state struct {
 	Seed    int64         `json:"seed"`
 	From    *initialModel `json:"from,omitempty"`    // nil for a run from scratch
 	Data    string        `json:"data"`              // fingerprint of the training images
-	Held    string        `json:"held,omitempty"`    // of Run.Validation
+	Held    string        `json:"held,omitempty"`    // labelling of Run.Validation
 	Damaged []int         `json:"damaged,omitempty"` // training images of a stream that were skipped
 	// Preprocess is how the images were resized; zero in runs from before it was stored.
 	Preprocess preprocess.Settings `json:"preprocess,omitzero"`
