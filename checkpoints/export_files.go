@@ -66,8 +66,8 @@ func readBack(format string, s preprocess.Settings, rows, cols int) (back prepro
 func PreprocessingDifference(a, b preprocess.Settings) string {
 	text := func(s preprocess.Settings) string {
 		mean, std := s.Normalization()
-		return fmt.Sprintf("fit %q to %v by %s, patch %d, trim %v, crop %v, mean %.4g, std %.4g", s.Resize, s.Size, s.Kernel(),
-			s.Patch, s.Trim, s.Crop, mean, std)
+		return fmt.Sprintf("fit %q to %v by %s, patch %d, trim %v, crop %v, mean %.4g, std %.4g", s.Resize, s.Size,
+			s.Kernel(), s.Patch, s.Trim, s.Crop, mean, std)
 	}
 	if text(a) == text(b) {
 		return rounding(a, b)

@@ -436,7 +436,7 @@ func TestExport_OnlyNewAndEmptyDirectoriesChange(t *testing.T) {
 		_, err := Export(filepath.Join(dir, name), nil, scope, c, o)
 		return err
 	}
-	for _, name := range []string{"empty", "empty.tmp-00000000000000000017", "empty.tmp-17", "other.tmp-00000000000000000017", "linked"} {
+	for _, name := range strings.Fields("empty empty.tmp-00000000000000000017 empty.tmp-17 other.tmp-00000000000000000017 linked") {
 		gomlxtest.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o755))
 	}
 	gomlxtest.NoError(t, os.Symlink("linked", filepath.Join(dir, "link")))

@@ -85,7 +85,7 @@ func latest(dir, kind string) (c *Checkpoint, skipped []error, damaged bool, err
 		}
 		skipped = nil
 		for _, path := range temporary {
-			skipped = append(skipped, errors.Errorf("%s skipped: incomplete: it is being written, or its writer was killed", path))
+			skipped = append(skipped, errors.Errorf("%s skipped: incomplete: being written, or its writer was killed", path))
 		}
 		gone := false
 		for _, path := range names {
@@ -95,7 +95,7 @@ func latest(dir, kind string) (c *Checkpoint, skipped []error, damaged bool, err
 			}
 			var cause syscall.Errno
 			if errors.As(err, &cause) && !slices.Contains(noCheckpoint, cause) {
-				return nil, skipped, false, err
+				return nil, skipped, false, errors.WithMessagef(err, "%s: if it stays so, move it away: an older one is used", path)
 			}
 			gone = gone || cause == syscall.ENOENT
 			skipped = append(skipped, errors.WithMessagef(err, "%s skipped", path))

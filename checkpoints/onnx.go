@@ -183,11 +183,12 @@ func (o *ONNX) Logits(images *tensors.Tensor) ([]float32, error) {
 // Finalize frees the memory of the graph.
 func (o *ONNX) Finalize() { o.open.Finalize() }
 
-// graphIn returns the ONNX file at a path: the path itself, or a file in a directory without other weights, see Inspect.
-// It is empty for anything else.
+// graphIn returns the ONNX file at a path: the path itself, or a file in a directory without other weights or
+// checkpoints, see Inspect. It is empty for anything else.
 func graphIn(path string) string {
 	if inside := filepath.Join(path, graphName); fileExists(inside) {
-		if found, err := weightsIn(path); err != nil || found == inside {
+		found, err := weightsIn(path)
+		if all, _ := All(path); len(all) == 0 && (err != nil || found == inside) {
 			return inside
 		}
 	}

@@ -221,7 +221,7 @@ const temporaryMark = ".tmp-" // then 20 digits
 // publish lets write fill a directory under a temporary name, syncs it and renames it to dir. If it fails before the
 // rename, nothing is left. If it fails after it, dir is complete, but its name may not survive a power cut.
 func publish(files fileOps, dir string, write func(temporary string) error) (renamed bool, err error) {
-	temporary := fmt.Sprintf("%s%s%020d", dir, temporaryMark, rand.Uint64()) // in a container, every process has the same ID
+	temporary := fmt.Sprintf("%s%s%020d", dir, temporaryMark, rand.Uint64()) // in a container every process has one ID
 	if err := files.mkdir(temporary); err != nil {
 		return false, err
 	}

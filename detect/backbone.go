@@ -140,6 +140,15 @@ func (b Backbone) trace(scope *model.Scope, images *Node, attentionWeights bool)
 // windows returns the windows of a window block.
 func (b Backbone) windows() windows { return windows{b.Rows(), b.Cols(), b.Window} }
 
+// ownParams are the hyperparameters of a backbone's encoding that are not those of the recipe.
+func (b Backbone) ownParams() map[string]any {
+	grid := b.Config
+	grid.ImageRows, grid.ImageCols = b.PositionRows*b.PatchSize, b.PositionCols*b.PatchSize
+	params := grid.TrainedGrid()
+	params[position.ParamGrid2DKernel] = "bicubic"
+	return params
+}
+
 // encoder returns the encoder for the whole image: a patch has the same position in blocks with and without windows.
 // So a learned function of distance, and a block's variables, apply to both, and an encoding that measures positions by
 // the side of the grid, as rope-dinov3 and wepe-bias, keeps its unit. Encodings of position differences would be the
@@ -148,11 +157,7 @@ func (b Backbone) windows() windows { return windows{b.Rows(), b.Cols(), b.Windo
 // If windows extend beyond the image, an additional token in front, like a register, stands for tokens without a
 // position.
 func (b Backbone) encoder(scope *model.Scope) position.Encoder {
-	grid := b.Config
-	grid.ImageRows, grid.ImageCols = b.PositionRows*b.PatchSize, b.PositionCols*b.PatchSize
-	params := grid.TrainedGrid()
-	params["grid2d_kernel"] = "bicubic"
-	for name, value := range params {
+	for name, value := range b.ownParams() {
 		if _, known := scope.GetParam(name); !known {
 			scope.SetParam(name, value)
 		}

@@ -11,6 +11,7 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -145,6 +146,16 @@ func stateOf(c *checkpoints.Checkpoint) (s state, err error) {
 	}
 	if s.Recipe, err = s.Recipe.Resolve(); err != nil {
 		return s, fmt.Errorf("detect: %s: %w", c.Path, err)
+	}
+	encoding, own := s.Recipe.Detector.Backbone.Encoding(), s.Recipe.Detector.Backbone.ownParams()
+	for path, value := range c.Params { // those of MODEL, which earlier versions did not put into the recipe
+		name, its := strings.CutPrefix(path, detectorScope+"/"+backboneScope+"/")
+		if _, set := own[name]; its && !set && slices.Contains(encoding.Params(), name) {
+			if s.Recipe.Params == nil {
+				s.Recipe.Params = map[string]any{}
+			}
+			s.Recipe.Params[name] = cmp.Or(s.Recipe.Params[name], value)
+		}
 	}
 	if len(s.Categories) != s.Recipe.Detector.Backbone.Classes {
 		return s, fmt.Errorf("detect: %s has %d categories for %d classes", c.Path, len(s.Categories),

@@ -173,7 +173,7 @@ func (run Run) prepared() (Run, error) {
 // the file may be missing, but not another one unless the run is known to be the checkpoint's.
 func (run Run) findSource() (*initialModel, error) {
 	if run.Extend {
-		if begun := run.begun(); begun.Recipe.Name != "" {
+		if begun := run.begun(); begun.Recipe.Model.Width > 0 {
 			return begun.From, nil
 		}
 	}

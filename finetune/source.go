@@ -83,7 +83,7 @@ func (r Recipe) adopt(s *initialModel) (Recipe, error) {
 	its, params := maps.Clone(s.Params), c.TrainedGrid() // the run's images may have another size
 	for name := range params {
 		for _, set := range []map[string]any{r.Params, its} {
-			if fmt.Sprint(set[name]) == "0" { // the model's own grid
+			if fmt.Sprint(set[name]) == "0" && s.imported != nil { // the model's own grid; a resumed run keeps what it has
 				delete(set, name)
 			}
 		}

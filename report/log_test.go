@@ -97,7 +97,7 @@ func TestWritersThatShareARecordNeverMixTheirLines(t *testing.T) {
 	for range writers {
 		group.Go(func() {
 			for step := range each {
-				gomlxtest.NoError(t, Append(path, Eval{Job: job, Step: step}))
+				is.Error(t, "append", Append(path, Eval{Job: job, Step: step}), nil)
 			}
 		})
 	}

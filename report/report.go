@@ -150,7 +150,7 @@ type Result struct {
 	Weights         Weights              `json:"weights,omitzero"`  // evaluated weights; unknown in rows without a name
 	Validation      Metrics              `json:"validation,omitzero"`
 	Test            Metrics              `json:"test,omitzero"`
-	TestData        string               `json:"test_data,omitempty"` // identifies number, classes and labels of the test images
+	TestData        string               `json:"test_data,omitempty"` // tells test images by number, classes and labels
 	Scalars         map[string]JSONFloat `json:"scalars,omitempty"`
 	DetectionMetrics
 	Damaged  int             `json:"damaged,omitempty"`  // images that were skipped

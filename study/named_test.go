@@ -156,7 +156,7 @@ func TestAll_PublishedRowsAreOfTheirVariants(t *testing.T) {
 				continue // of before rows had settings
 			}
 			want.Model.Position, want.Params = got.Model.Position, got.Params
-			gomlxtest.NoError(t, want.Diff(row.Settings)) // of the row
+			is.Error(t, file+": the settings of a row of "+name, want.Diff(row.Settings), nil)
 		}
 	}
 	for file, of := range map[string]struct {

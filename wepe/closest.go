@@ -40,7 +40,10 @@ func (e *encoder) Warning() string {
 		return math.Hypot(u-math.Round(u), v-math.Round(v)) < coincident
 	}
 	if e.config.compression == compressSphere || equal(1) || !e.config.derivative && equal(-1) {
-		remedy = fmt.Sprintf("%s, another %s, %s or %s", ParamDerivative, ParamAlphaU, ParamAlphaV, ParamOffsetU)
+		remedy = fmt.Sprintf("another %s, %s or %s", ParamAlphaU, ParamAlphaV, ParamOffsetU)
+		if !e.config.derivative && !equal(1) { // ℘′ tells z from −z
+			remedy = ParamDerivative + ", " + remedy
+		}
 	}
 	return fmt.Sprintf("%s: patches %s and %s have features %.1g apart, too close for float32 to tell: %s or fewer "+
 		"patches keep them apart", e.Name(), at(first), at(second), distance, remedy)

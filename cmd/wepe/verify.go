@@ -5,7 +5,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/gomlx/compute"
@@ -68,11 +67,11 @@ func (o *verification) logits(c *cobra.Command, a, b string) (line string) {
 	defer backend.Finalize()
 	first := o.read(c, a, checkpoints.ImportOptions{HeadOptional: true})
 	file := b
-	if filepath.Ext(b) != ".onnx" {
+	info, err := checkpoints.Inspect(b, checkpoints.ImportOptions{HeadOptional: true})
+	if err == nil && info.Format == "onnx" && filepath.Ext(b) != ".onnx" {
 		file = filepath.Join(b, "model.onnx")
 	}
-	_, err := os.Stat(file)
-	if err == nil {
+	if filepath.Ext(file) == ".onnx" {
 		line, err = o.onnx(backend, first, file)
 	} else {
 		line, err = o.second(c, backend, first, b)

@@ -97,8 +97,8 @@ func rowsOf(t *testing.T, folder, list string, of *data.InMemory) (rows []int) {
 	return rows
 }
 
-// The ids of the first batch of CIFAR-10's 50,000 training images from TensorFlow Datasets, as Ganegedara, TensorFlow in
-// Action (2022), chapter 3, prints it (b'train_16399', …). CIFAR-100 and dSprites have keys of the same kind.
+// The ids of the first batch of CIFAR-10's 50,000 training images from TensorFlow Datasets, as Ganegedara, TensorFlow
+// in Action (2022), chapter 3, prints it (b'train_16399', …). CIFAR-100 and dSprites have keys of the same kind.
 func TestChoose_TheOrderOfTensorFlowDatasets(t *testing.T) {
 	rows := gomlxtest.Must(choose(50_000, []int{0, 9}, []int{16, 200}))(t)
 	want := []int{16399, 1680, 47917, 17307, 27051, 48736, 26263, 1456, 19135, 31598, 12970, 4223,

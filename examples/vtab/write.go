@@ -28,8 +28,8 @@ import (
 var vtabSizes = [3]int{800, 200, 73_728} // a tenth of dSprites
 
 // writeTasks writes tasks into dir in the VTAB-1k layout and logs each: from generated shapes, to try every command
-// offline, or from a dataset's own files, dSprites' npz or the binary version of CIFAR-100. The images of the latter are
-// VTAB's, but the lossless originals, where its copies hold jpegs. CIFAR-100 has a test set of its own size.
+// offline, or from a dataset's own files, dSprites' npz or the binary version of CIFAR-100. The images of the latter
+// are VTAB's, but the lossless originals, where its copies hold jpegs. CIFAR-100 has a test set of its own size.
 func writeTasks(ctx context.Context, dir, from string, sizes [3]int, logger *slog.Logger) error {
 	origin, tasks := "VTAB-1k's images of CIFAR-100's binary version, lossless", []spriteTask{{folder: "cifar"}}
 	read := func(spriteTask) (sets [3]data.Dataset, err error) {
@@ -279,9 +279,9 @@ func (r *spriteReader) next(row int) (orientation, x int, err error) {
 	return values[3], values[4], nil
 }
 
-// choose returns the rows of VTAB-1k among the n examples of a split "train": for each part the first that come after so
-// many tenths of them (task_adaptation/data/cifar.py, dsprites.py). They are in the order of TensorFlow Datasets, by the
-// MD5 of the split's name and their number (core/hashing.py).
+// choose returns the rows of VTAB-1k among the n examples of a split "train": for each part the first that come after
+// so many tenths of them (task_adaptation/data/cifar.py, dsprites.py). They are in the order of TensorFlow Datasets, by
+// the MD5 of the split's name and their number (core/hashing.py).
 func choose(n int, tenths, sizes []int) (rows [][]int, err error) {
 	keys, order := make([][md5.Size]byte, n), make([]int, n)
 	for i := range n {

@@ -18,8 +18,8 @@ const Scratch = "none"
 
 // RunIdentity is what makes two trainings the same run: only then one continues the checkpoints, the record and the
 // description that the other left in a directory. Other facts that one of the two lacks, as those of older versions
-// may, do not count. It is compared twice: by a command with run.json, before it opens the data (run.Claim in cmd/wepe),
-// and by Trainer.resume with a checkpoint (state.identity) or rows alone (identityOf).
+// may, do not count. It is compared twice: by a command with run.json, before it opens the data (run.Claim in
+// cmd/wepe), and by Trainer.resume with a checkpoint (state.identity) or rows alone (identityOf).
 type RunIdentity struct {
 	Recipe  any               // complete; compared setting by setting, and one that is missing is "unset"
 	Seed    int64             // of weights, order and augmentation

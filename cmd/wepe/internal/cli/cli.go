@@ -194,7 +194,8 @@ func known(err error) error {
 
 // optionFlags are the flags for options of package checkpoints.
 var optionFlags = map[string]string{"Classes": "--classes N", "Architecture": "--architecture NAME",
-	"Grid or AssumeSquare": "--grid ROWSxCOLS, --assume-square", "Grid": "--grid ROWSxCOLS", "Epsilon": "--epsilon 1e-6", "Headless": "--no-head"}
+	"Grid or AssumeSquare": "--grid ROWSxCOLS, --assume-square", "Grid": "--grid ROWSxCOLS",
+	"Epsilon": "--epsilon 1e-6", "Headless": "--no-head"}
 
 // wrongCount matches cobra's errors about missing or superfluous arguments.
 var wrongCount = regexp.MustCompile(`^(accepts .*|requires at least .*)arg\(s\)|^required flag\(s\)`)

@@ -82,8 +82,8 @@ func Remedied(err error) error {
 	switch {
 	case !errors.As(err, &other):
 		return err
-	case other.Field == "data":
-		return fmt.Errorf("%w: bring back the images that it was trained on, or use --out DIR, where a run of wepe train "+
+	case other.Field == "data" || other.Field == "validation data":
+		return fmt.Errorf("%w: bring back the images that it began with, or use --out DIR, where a run of wepe train "+
 			"can be MODEL", err)
 	}
 	return fmt.Errorf("%w: use --out DIR, or continue what is there by the command that began it, of wepe train also by "+
