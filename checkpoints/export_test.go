@@ -436,7 +436,7 @@ func TestExport_OnlyNewAndEmptyDirectoriesChange(t *testing.T) {
 		_, err := Export(filepath.Join(dir, name), nil, scope, c, o)
 		return err
 	}
-	for _, name := range strings.Fields("empty empty.tmp-00000000000000000017 empty.tmp-17 other.tmp-00000000000000000017 linked") {
+	for _, name := range strings.Fields("empty empty.tmp-00000000000000000017 empty.tmp-17 other.tmp-17 linked") {
 		gomlxtest.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o755))
 	}
 	gomlxtest.NoError(t, os.Symlink("linked", filepath.Join(dir, "link")))
@@ -453,7 +453,7 @@ func TestExport_OnlyNewAndEmptyDirectoriesChange(t *testing.T) {
 	refuses(t, "the current directory", is.ErrorOf(Export(".", nil, scope, c, ExportOptions{})), asked,
 		"current directory")
 	is.Equal(t, "left", strings.Join(gomlxtest.Must(fs.Glob(os.DirFS(dir), "*"))(t), " "),
-		"empty empty.tmp-17 empty.tmp-5 file link linked other.tmp-00000000000000000017")
+		"empty empty.tmp-17 empty.tmp-5 file link linked other.tmp-17")
 	check(t, fileExists(filepath.Join(dir, "linked", foreignConfig)), "through the link")
 	is.Equal(t, "the file", string(readFile(t, filepath.Join(dir, "file"))), "mine")
 }
