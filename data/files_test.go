@@ -145,7 +145,7 @@ func TestFolder_Refuses(t *testing.T) {
 		parts, err := Folder(dir)
 		is.Refused(t, paths, err, dir, "data: ", want.names)
 		is.Equal(t, paths, [2]bool{errors.Is(err, ErrSplits), errors.Is(err, ErrUnlabelled)},
-			[2]bool{want.is == ErrSplits, want.is == ErrUnlabelled})
+			[2]bool{errors.Is(want.is, ErrSplits), errors.Is(want.is, ErrUnlabelled)})
 		is.Equal(t, paths, parts, Parts{})
 	}
 	dir := named(t, "a/b/1.png")
