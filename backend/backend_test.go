@@ -12,12 +12,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wepe-go/wepe/internal/is"
-
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/gobackend"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/internal/plugin"
 	"github.com/wepe-go/wepe/internal/programtest"
 )

@@ -12,9 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wepe-go/wepe/internal/is"
-
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 )
 
 // init is the program of TestTune_RestartsOnce.

@@ -75,7 +75,7 @@ func PreprocessingDifference(a, b preprocess.Settings) string {
 	return fmt.Sprintf("preprocessing: %s, and %s: predictions of files differ", text(a), text(b))
 }
 
-// grey16 says what becomes of 16-bit grey above 255.
+// grey16 describes the conversion of 16-bit grey above 255.
 var grey16 = map[string]string{preprocess.GreyClip: "above 255 becomes 255", preprocess.GreyScale: "is divided by 256",
 	preprocess.GreyRange: "is scaled by the range of its image"}
 

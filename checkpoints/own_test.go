@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -186,6 +187,11 @@ func TestNative_EveryEncoding(t *testing.T) {
 				writeWeights(t, file, all)
 				_, err := campaign.Malformed(t, func() error { return is.ErrorOf(Import(dir, ImportOptions{})) })
 				outcome(t, "without "+path, err, strings.TrimSuffix(path, "/values")) // a table counts as one
+				part := *whole
+				part.Variables = maps.Clone(whole.Variables)
+				delete(part.Variables, path)
+				err = part.Load(model.NewStore().Scope("/vit"))
+				outcome(t, "loaded without "+path, err, strings.TrimSuffix(path, "/values"))
 			}
 			gomlxtest.NoError(t, whole.Load(model.NewStore().Scope("/vit")))
 		})

@@ -114,7 +114,7 @@ func (r Recipe) Set(settings string) (Recipe, error) {
 	return r, nil
 }
 
-// unread are the fields of vit.Config that Backbone.trace does not read, and that of which the data decide.
+// unread are the fields of vit.Config that Backbone.trace does not read, and the classes, which are those of the data.
 var unread = []string{"classes", "pool", "pool_prefix", "pool_num_heads", "pool_mlp_dim", "class_token", "registers",
 	"register_positions", "patch_positions", "final_norm", "recompute"}
 

@@ -243,7 +243,7 @@ func (o *detecting) run(c *cobra.Command, model string) error {
 	return nil
 }
 
-// trained returns the encodings of --positions in a detector, some of which have another name there.
+// trained returns the encodings of --positions by their names in a detector.
 func (o *detecting) trained(r detection.Recipe) ([]string, error) {
 	same := map[string]string{}
 	for _, position := range o.positions {

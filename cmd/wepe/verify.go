@@ -115,7 +115,7 @@ func (o *verification) second(c *cobra.Command, backend compute.Backend, first *
 // files checks one file or directory, or all checkpoints of a run.
 func (o *verification) files(c *cobra.Command, path string) error {
 	local := run.Local(c, path)
-	const where = "with checkpoints, of which all numbers are checked"
+	const where = "with checkpoints, which are checked whole"
 	var lines []string
 	if all, err := checkpoints.All(local); err == nil && len(all) > 0 {
 		cli.Unread(c, where, "checkpoint", "size")

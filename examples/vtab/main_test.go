@@ -15,12 +15,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wepe-go/wepe/internal/is"
-
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/report"
 )
 

@@ -24,10 +24,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/wepe-go/wepe/internal/is"
-
 	"github.com/wepe-go/wepe/internal/campaign"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 )
 
 // server is a file server that can be told to misbehave.

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/wepe-go/wepe/internal/is"
-
 	"github.com/wepe-go/wepe/internal/programtest"
 )
 

@@ -11,9 +11,8 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/wepe-go/wepe/internal/is"
-
 	"github.com/wepe-go/wepe/internal/campaign"
+	"github.com/wepe-go/wepe/internal/is"
 )
 
 // The escapes are those of Go's string literals.

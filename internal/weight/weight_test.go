@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wepe-go/wepe/internal/is"
-
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/dtypes/bfloat16"
 	"github.com/gomlx/gomlx/core/graph"
@@ -21,6 +19,7 @@ import (
 	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 )
 
 func TestFirstValuesArePureFunctionsOfSeedAndPath(t *testing.T) {

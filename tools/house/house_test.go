@@ -17,13 +17,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wepe-go/wepe/internal/is"
-
 	. "github.com/gomlx/gomlx/core/graph"
 
 	_ "github.com/wepe-go/wepe/analysis"
 	_ "github.com/wepe-go/wepe/detect"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	_ "github.com/wepe-go/wepe/vit/dhvt"
 )
 

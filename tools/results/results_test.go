@@ -11,10 +11,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/wepe-go/wepe/internal/is"
-
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/report"
 )
 

@@ -10,14 +10,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/wepe-go/wepe/internal/is"
-
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/layers/activation"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
+	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit"
 )
