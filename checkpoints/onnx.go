@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"path/filepath"
 	"sync"
 
 	"github.com/gomlx/compute"
@@ -182,21 +181,6 @@ func (o *ONNX) Logits(images *tensors.Tensor) ([]float32, error) {
 
 // Finalize frees the memory of the graph.
 func (o *ONNX) Finalize() { o.open.Finalize() }
-
-// graphIn returns the ONNX file at a path: the path itself, or a file in a directory without other weights or
-// checkpoints, see Inspect. It is empty for anything else.
-func graphIn(path string) string {
-	if inside := filepath.Join(path, graphName); fileExists(inside) {
-		found, err := weightsIn(path)
-		if all, _ := All(path); len(all) == 0 && (err != nil || found == inside) {
-			return inside
-		}
-	}
-	if filepath.Ext(path) == ".onnx" {
-		return path
-	}
-	return ""
-}
 
 // describeGraph reads what Export wrote beside an ONNX file: config.json has a field with that of our own format.
 func (w *weights) describeGraph(config strictjson.Object) (d described, err error) {

@@ -70,9 +70,6 @@ func openWeights(path, which string, graphs bool) (*weights, error) {
 }
 
 func (w *weights) open(which string, graphs bool) (err error) {
-	if file := graphIn(w.path); file != "" && graphs {
-		return w.addGraph(file)
-	}
 	info, err := os.Stat(w.path)
 	if err != nil {
 		return errors.Wrap(err, "checkpoints")
@@ -89,6 +86,9 @@ func (w *weights) open(which string, graphs bool) (err error) {
 		}
 	}
 	if filepath.Ext(file) == ".onnx" {
+		if graphs {
+			return w.addGraph(file)
+		}
 		return errors.Errorf("checkpoints: %s is an ONNX file, which has no weights to open: use the model that it was "+
 			"exported from; wepe verify MODEL %[1]s compares them", file)
 	}

@@ -19,6 +19,7 @@ import (
 	"testing"
 
 	"github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/support/xslices"
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
@@ -420,7 +421,8 @@ func TestPlan_OfTheMixingDependsOnlyOnSeedEpochAndBatchNumber(t *testing.T) {
 // Of 7 images repeated three times, an epoch shows two three times and one once.
 func TestOrder_IsAPermutationThatChangesWithEpochAndSeed(t *testing.T) {
 	order := Order(3, 1, 101, 1)
-	if !slices.Equal(slices.Sorted(slices.Values(order)), span(0, 101)) || !slices.Equal(Order(3, 1, 101, 1), order) ||
+	all := xslices.Iota(0, 101)
+	if !slices.Equal(slices.Sorted(slices.Values(order)), all) || !slices.Equal(Order(3, 1, 101, 1), order) ||
 		slices.Equal(Order(3, 2, 101, 1), order) || slices.Equal(Order(4, 1, 101, 1), order) {
 		t.Error("the order is not a permutation, or not a function of seed and epoch")
 	}
@@ -653,8 +655,8 @@ func TestImages_CropsResizesAndFlipsAreThoseOfPixelsAndOfTheHost(t *testing.T) {
 		host, graph := a.SplitHostGraph(set)
 		is.Equal(t, "host", host, a)
 		onHost := gomlxtest.Must(loadBatch(set, host, 3, 1, rows))(t)
-		gomlxtest.NearAbs(t, "on the host "+name, images(t, graph, onHost, graph.Plan(onHost, 3, 1, 0, span(0, 7))), inGraph,
-			rounding)
+		plan = graph.Plan(onHost, 3, 1, 0, xslices.Iota(0, 7))
+		gomlxtest.NearAbs(t, "on the host "+name, images(t, graph, onHost, plan), inGraph, rounding)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/train"
 	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/gomlx/gomlx/support/xslices"
 )
 
 // Sampler determines which images each training step sees: a function of its fields and of the step. An epoch drops an
@@ -131,7 +132,7 @@ func (d *Loader) indices(step int) iter.Seq2[int, []int] {
 	end := step + d.Epochs*s.perEpoch()
 	return func(yield func(int, []int) bool) {
 		if d.inOrder {
-			for from := 0; from < n && yield(0, span(from, min(from+s.Batch, n))); {
+			for from := 0; from < n && yield(0, xslices.Iota(from, min(s.Batch, n-from))); {
 				from += s.Batch
 			}
 			return

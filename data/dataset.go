@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gomlx/gomlx/support/xslices"
+
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 )
 
@@ -240,16 +242,7 @@ func (s *selection) Image(ctx context.Context, row int) (*Image, error) {
 }
 
 // Head returns the first n images, or all where there are fewer.
-func Head(s Dataset, n int) Dataset { return Subset(s, span(0, min(n, s.Len()))) }
-
-// span returns from, from+1, … to-1.
-func span(from, to int) []int {
-	rows := make([]int, to-from)
-	for i := range rows {
-		rows[i] = from + i
-	}
-	return rows
-}
+func Head(s Dataset, n int) Dataset { return Subset(s, xslices.Iota(0, min(n, s.Len()))) }
 
 // Fraction returns round(f·n) images, at least 1, chosen uniformly without replacement as a function of the seed, in
 // the order of the dataset. As in the authors' subset study the choice is not balanced by class. A larger fraction with

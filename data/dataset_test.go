@@ -21,6 +21,7 @@ import (
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/support/xslices"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/internal/datatest"
@@ -57,7 +58,7 @@ func owned(n int) *own {
 
 // held is a copy of a dataset in memory.
 func held(t *testing.T, s Dataset) *InMemory {
-	return gomlxtest.Must(Load(t.Context(), s, span(0, s.Len())))(t)
+	return gomlxtest.Must(Load(t.Context(), s, xslices.Iota(0, s.Len())))(t)
 }
 
 // batches returns the pixels, which encode the rows, and the labels of the next n batches.
@@ -79,7 +80,7 @@ func batches(t *testing.T, d *Loader, n int) (pixels, labels [][]float64) {
 func TestLoader_BatchesFollowOrder(t *testing.T) {
 	const n, size, seed = 11, 4, 7
 	for name, s := range map[string]Dataset{"own": owned(n), "memory": held(t, owned(n)),
-		"rows": Subset(owned(2*n), span(0, n))} {
+		"rows": Subset(owned(2*n), xslices.Iota(0, n))} {
 		d := Batches(s, size, Augment{}, seed)
 		first, labels := batches(t, d, 3) // epochs of two batches
 		second, others := batches(t, d, 1)
@@ -300,7 +301,7 @@ func epochs(n int, seed int64) iter.Seq2[int, []int] {
 // inOrder yields batches of rows first to n-1.
 func inOrder(first, n, size int) iter.Seq2[int, []int] {
 	return func(yield func(int, []int) bool) {
-		for ; first < n && yield(0, span(first, first+size)); first += size {
+		for ; first < n && yield(0, xslices.Iota(first, size)); first += size {
 		}
 	}
 }

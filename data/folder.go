@@ -3,6 +3,7 @@
 package data
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -215,38 +216,22 @@ func (t *tree) walk(dir, below string, above []fs.FileInfo) error {
 // At least one image of each class is for training, and of two or more at least one is held out: the one with the
 // largest or the smallest hash, if the rule would put all into the other part.
 func (f *Files) Split(share float64, seed int64) (train, heldOut *Files, err error) {
-	type extremes struct{ images, held, first, last int } // first and last are the rows of least and largest hash
-	classes, hashes, isHeld := make([]extremes, len(f.Classes)), make([]uint64, f.Len()), make([]bool, f.Len())
+	classes, hashes := make([][]int, len(f.Classes)), make([]uint64, f.Len())
 	for row, label := range f.Labels {
-		hashes[row] = f.splitHash(row, seed)
-		c := &classes[label]
-		if c.images == 0 || hashes[row] < hashes[c.first] {
-			c.first = row
-		}
-		if c.images == 0 || hashes[row] > hashes[c.last] {
-			c.last = row
-		}
-		c.images++
-		if isHeld[row] = float64(hashes[row]>>11)/(1<<53) < share; isHeld[row] {
-			c.held++
-		}
-	}
-	for _, c := range classes {
-		switch {
-		case c.images > 0 && c.held == c.images:
-			isHeld[c.last] = false
-		case c.images > 1 && c.held == 0:
-			isHeld[c.first] = true
-		}
+		classes[label], hashes[row] = append(classes[label], row), f.splitHash(row, seed)
 	}
 	var trained, held []int
-	for row, h := range isHeld {
-		if h {
-			held = append(held, row)
-		} else {
-			trained = append(trained, row)
+	for _, rows := range classes {
+		slices.SortFunc(rows, func(a, b int) int { return cmp.Compare(hashes[a], hashes[b]) })
+		n := 0
+		for n < len(rows) && float64(hashes[rows[n]]>>11)/(1<<53) < share {
+			n++
 		}
+		n = max(0, min(max(n, 1), len(rows)-1))
+		held, trained = append(held, rows[:n]...), append(trained, rows[n:]...)
 	}
+	slices.Sort(held)
+	slices.Sort(trained)
 	if len(held) == 0 {
 		return nil, nil, fmt.Errorf("data: %s: every class has a single image, so none can be held out: add images", f.Dir)
 	}

@@ -116,7 +116,7 @@ func (p *Image) resizeFloat(height, width int, w window, r preprocess.Resample) 
 	return out
 }
 
-// Resize returns the image resized; the image itself if the size is the same.
+// Resize returns the image resized; a copy if the size is the same.
 func (p *Image) Resize(height, width int, r preprocess.Resample) *Image {
 	return p.resized(height, width, window{height: height, width: width}, r)
 }
@@ -125,6 +125,9 @@ func (p *Image) Resize(height, width int, r preprocess.Resample) *Image {
 func (p *Image) resized(height, width int, w window, r preprocess.Resample) *Image {
 	if r == preprocess.Nearest {
 		return p.nearest(height, width, w)
+	}
+	if height == p.Height && width == p.Width {
+		return p.Window(w.top, w.left, w.height, w.width)
 	}
 	return p.resample(tapsOf(r, p.Height, part{0, float64(p.Height)}, height, w.top, w.top+w.height),
 		tapsOf(r, p.Width, part{0, float64(p.Width)}, width, w.left, w.left+w.width), p.columnsFirst(height, width))
@@ -141,34 +144,10 @@ func (p *Image) resample(rows, columns []tap, columnsFirst bool) *Image {
 	last := rows[len(rows)-1]
 	first, end := rows[0].first, last.first+len(last.weights)
 	p = &Image{Height: end - first, Width: p.Width, Pixels: p.Pixels[3*first*p.Width : 3*end*p.Width]}
-	if columnsFirst && !identity(rows, first, p.Height) {
-		p = p.resizeColumns(rows, first)
+	if columnsFirst {
+		return p.resizeColumns(rows, first).resizeRows(columns)
 	}
-	if !identity(columns, 0, p.Width) {
-		p = p.resizeRows(columns)
-	}
-	if !columnsFirst && !identity(rows, first, p.Height) {
-		p = p.resizeColumns(rows, first)
-	}
-	return p
-}
-
-// identity reports whether taps copy the n input pixels from first on, for a side that is not resized.
-func identity(taps []tap, first, n int) bool {
-	if len(taps) != n {
-		return false
-	}
-	for i, t := range taps {
-		if at := first + i - t.first; at < 0 || at >= len(t.weights) || t.weights[at] != 1<<weightBits {
-			return false
-		}
-		for j, w := range t.weights {
-			if w != 0 && t.first+j != first+i {
-				return false
-			}
-		}
-	}
-	return true
+	return p.resizeRows(columns).resizeColumns(rows, first)
 }
 
 // resizeRows changes the length of rows.

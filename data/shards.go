@@ -11,8 +11,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
-	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -231,20 +229,21 @@ func numberedClasses(labels []int32) (classes []string, err error) {
 	return classes, nil
 }
 
-// tarShards are images in tar files. An image is identified by the position of its header: archive/tar reads from
-// there, so that names and sizes need not be stored.
+// tarShards are images in tar files.
 type tarShards struct {
 	files  []*os.File // open while they are in use
 	images []member
 	dotted string // an image that is none by WebDataset's rule: its extension begins at the first dot
 }
 
-// member is the position of an image: its shard, and the block of 512 bytes at which its header begins.
-type member struct{ shard, block uint32 }
+// member is an image: its shard, its name, and the bytes of its content.
+type member struct {
+	shard    int
+	name     string
+	at, size int64
+}
 
-const tarBlock = 512
-
-// indexTar reads the headers of tar files. Memory holds an index of 12 bytes per image.
+// indexTar reads the headers of tar files. Memory holds the name of each image and 40 bytes.
 func indexTar(paths []string) (in container, labels []int32, classes []string, err error) {
 	s := &tarShards{}
 	for _, shard := range paths {
@@ -267,7 +266,6 @@ func (s *tarShards) index(labels *[]int32, shardPath string) error {
 		return err
 	}
 	s.files = append(s.files, file)
-	shard := uint32(len(s.files) - 1)
 	var key string // of the current sample
 	var img *member
 	label := int32(-1)
@@ -284,11 +282,20 @@ func (s *tarShards) index(labels *[]int32, shardPath string) error {
 		img, label = nil, -1
 		return nil
 	}
-	err = eachMember(file, func(at int64, header *tar.Header, content io.Reader) error {
+	for archive := tar.NewReader(file); ; {
+		header, err := archive.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return end()
+		case err != nil:
+			return disk.Damage(err)
+		case isSparse(header):
+			return fmt.Errorf("%s is a sparse file: create the archive again without sparse files", header.Name)
+		}
 		name := path.Clean(header.Name)
 		base := path.Base(name)
 		if header.Typeflag != tar.TypeReg || hidden(base) {
-			return nil
+			continue
 		}
 		stem, extension, _ := strings.Cut(base, ".")
 		if sample := path.Join(path.Dir(name), stem); sample != key {
@@ -302,7 +309,7 @@ func (s *tarShards) index(labels *[]int32, shardPath string) error {
 		case extension == ".cls" && label >= 0:
 			return fmt.Errorf("%s has two labels", key)
 		case extension == ".cls":
-			text, err := io.ReadAll(io.LimitReader(content, 64))
+			text, err := io.ReadAll(io.LimitReader(archive, 64))
 			if err == nil {
 				label, err = parseLabel(string(text), maxLabels)
 			}
@@ -314,86 +321,39 @@ func (s *tarShards) index(labels *[]int32, shardPath string) error {
 		case known && header.Size > maxFileBytes:
 			return fmt.Errorf("%s: %d bytes, want at most %d", name, header.Size, maxFileBytes)
 		case known:
-			img = &member{shard, uint32(at / tarBlock)}
+			at, err := file.Seek(0, io.SeekCurrent) // of its content: nothing is read ahead
+			if err != nil {
+				return err
+			}
+			img = &member{len(s.files) - 1, header.Name, at, header.Size}
 		case isImage(base):
 			s.dotted = name
 		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return end()
-}
-
-// eachMember calls do for the members of a tar file with the positions of their headers.
-func eachMember(file *os.File, do func(at int64, header *tar.Header, content io.Reader) error) error {
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	if info.Size()/tarBlock > math.MaxUint32 {
-		return fmt.Errorf("%d bytes, want less than 2 TiB", info.Size())
-	}
-	section := io.NewSectionReader(file, 0, info.Size())
-	reader := tar.NewReader(section)
-	padded := func(n int64) int64 { return (n + tarBlock - 1) / tarBlock * tarBlock }
-	for at := int64(0); ; {
-		header, err := reader.Next()
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return disk.Damage(err)
-		case slices.ContainsFunc(slices.Collect(maps.Keys(header.PAXRecords)), func(record string) bool {
-			return strings.HasPrefix(record, "GNU.sparse.")
-		}) || header.Typeflag == tar.TypeGNUSparse:
-			return fmt.Errorf("%s is a sparse file: create the archive again without sparse files", header.Name)
-		}
-		size := header.Size
-		if slices.Contains(withoutContent, header.Typeflag) {
-			size = 0
-		}
-		begins, err := section.Seek(0, io.SeekCurrent) // position of the content: nothing is read ahead
-		if err != nil {
-			return err
-		}
-		if size > info.Size()-begins {
-			return fmt.Errorf("%s: the file is truncated", header.Name)
-		}
-		if err := do(at, header, reader); err != nil {
-			return err
-		}
-		at = padded(begins) + padded(size) // the content of a global header is read already
 	}
 }
 
-// withoutContent are the types of members without content, even if their headers declare some.
-var withoutContent = []byte{tar.TypeLink, tar.TypeSymlink, tar.TypeChar, tar.TypeBlock, tar.TypeDir, tar.TypeFifo}
-
-// header returns the header and the content of an image.
-func (s *tarShards) header(part int) (header *tar.Header, content io.Reader, err error) {
-	m := s.images[part]
-	from := int64(m.block) * tarBlock
-	reader := tar.NewReader(io.NewSectionReader(s.files[m.shard], from, math.MaxInt64-from))
-	if header, err = reader.Next(); err != nil {
-		return nil, nil, disk.Damage(err)
+// isSparse reports whether the content of a member has holes, so that it is not a range of bytes of the archive.
+func isSparse(header *tar.Header) bool {
+	for record := range header.PAXRecords {
+		if strings.HasPrefix(record, "GNU.sparse.") {
+			return true
+		}
 	}
-	return header, reader, nil
+	return header.Typeflag == tar.TypeGNUSparse
 }
 
 // Open implements container.
 func (s *tarShards) Open(part int) (io.ReadCloser, error) {
-	_, content, err := s.header(part)
-	return io.NopCloser(content), err
+	m := s.images[part]
+	file := s.files[m.shard]
+	if _, err := file.ReadAt(make([]byte, 1), m.at+m.size-1); err != nil { // the shard has become shorter
+		return nil, disk.Damage(err)
+	}
+	return io.NopCloser(io.NewSectionReader(file, m.at, m.size)), nil
 }
 
 // Where implements container: the shard, and the name of the image in it.
 func (s *tarShards) Where(part int) string {
 	m := s.images[part]
-	header, _, err := s.header(part)
-	if err != nil { // the shard has changed
-		return fmt.Sprintf("%s, at byte %d", s.files[m.shard].Name(), int64(m.block)*tarBlock)
-	}
-	return fmt.Sprintf("%s: %s", s.files[m.shard].Name(), header.Name)
+	return fmt.Sprintf("%s: %s", s.files[m.shard].Name(), m.name)
 }

@@ -275,14 +275,6 @@ func call(program *model.Exec, n int, inputs ...any) (values [][]float32, others
 	return values, others, nil
 }
 
-func anys[T any](list []T) []any {
-	out := make([]any, len(list))
-	for i, x := range list {
-		out[i] = x
-	}
-	return out
-}
-
 // detection is a detected object, in pixels of the canvas.
 type detection struct {
 	box   rect

@@ -13,6 +13,7 @@ import (
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
+	"github.com/gomlx/gomlx/support/xslices"
 
 	"github.com/wepe-go/wepe/detect/scenes"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
@@ -26,7 +27,8 @@ func TestLosses_MissingSamplesCountInNone(t *testing.T) {
 	run.Recipe.Detector.ROI.Stages = cascadeStages()[:2]
 	own := begun(t, run)
 	losses := func(in inputs[*tensors.Tensor]) []float64 {
-		return slices.Concat(gomlxtest.RunModel(t, own.detector.store, own.Losses, anys(in.list())...)...)
+		inputs := xslices.Map(in.list(), func(x *tensors.Tensor) any { return x })
+		return slices.Concat(gomlxtest.RunModel(t, own.detector.store, own.Losses, inputs...)...)
 	}
 	in := stepInputs(t, run, 0, func(t *task) { t.truths[0] = truth{size: t.truths[0].size} }) // one image has no objects
 	want := losses(in)

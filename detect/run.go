@@ -20,6 +20,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/xslices"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/wepe-go/wepe/checkpoints"
@@ -304,7 +305,7 @@ func (t *task) Call(program *model.Exec, step, _ int, scalars []float32) ([]*ten
 	if err != nil {
 		return nil, err
 	}
-	outputs, err := program.Call(append(anys(in.list()), scalars)...)
+	outputs, err := program.Call(append(xslices.Map(in.list(), func(x *tensors.Tensor) any { return x }), scalars)...)
 	if err != nil {
 		return nil, err
 	}

@@ -18,8 +18,10 @@ import (
 // match by number without warning. Names that are numbers then count by their value: a folder per class sorts 10 before
 // 2.
 func (m *Model) Labelled(set *data.Info) (labelled *data.Info, warning string, err error) {
-	if len(set.Classes) < len(m.Classes) && m.hasAll(set.Classes) {
-		at, _ := places(m.Classes, set.Classes)
+	at, shared := places(m.Classes, set.Classes)
+	_, known := places(set.Classes, m.Classes)
+	byName := shared == len(set.Classes) && shared == known && shared == distinct(set.Classes) // one of the model's each
+	if byName && shared > 1 && shared < len(m.Classes) && !unnamed(set.Classes) {
 		return renumbered(set, m.Classes, at), fmt.Sprintf("dataset %s has %d of the model's %d classes; predictions are "+
 			"of all %[3]d", set.Name, len(set.Classes), len(m.Classes)), nil
 	}
@@ -29,8 +31,7 @@ func (m *Model) Labelled(set *data.Info) (labelled *data.Info, warning string, e
 	if slices.Equal(set.Classes, m.Classes) || len(m.Classes) != len(set.Classes) { // or the model has no names
 		return set, "", nil
 	}
-	at, shared := places(m.Classes, set.Classes)
-	if shared == len(m.Classes) && shared == distinct(m.Classes) && shared == distinct(set.Classes) {
+	if byName {
 		return renumbered(set, m.Classes, at), "", nil
 	}
 	if labelled, warning = byNumber(m.Classes, set); warning != "" && shared == 0 || unnamed(m.Classes) ||
@@ -52,17 +53,6 @@ func (m *Model) Labelled(set *data.Info) (labelled *data.Info, warning string, e
 	}
 	return set, fmt.Sprintf("dataset %s and the model share no class name, so classes are compared by number: %s",
 		set.Name, differ), nil
-}
-
-// hasAll reports whether the model has one class of each of the names.
-func (m *Model) hasAll(names []string) bool {
-	known := 0
-	for _, name := range m.Classes {
-		if slices.Contains(names, name) {
-			known++
-		}
-	}
-	return len(names) > 1 && !unnamed(names) && known == len(names) && distinct(names) == len(names)
 }
 
 // places returns the model's class of each class of a dataset, by name, and how many classes have one.

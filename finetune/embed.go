@@ -8,12 +8,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/vit"
@@ -83,14 +80,12 @@ func (m *Model) Fingerprint() (string, error) {
 		a.Mean, a.Std}); err != nil {
 		return "", err
 	}
-	weights := map[string]*model.Variable{}
-	for v := range m.variables() {
-		if path := below(v.Path()); !strings.HasPrefix(path, headPath) {
-			weights[path] = v
+	for _, v := range m.variables() {
+		path := below(v.Path())
+		if strings.HasPrefix(path, headPath) {
+			continue
 		}
-	}
-	for _, path := range slices.Sorted(maps.Keys(weights)) {
-		value, err := weights[path].Value()
+		value, err := v.Value()
 		if err != nil {
 			return "", err
 		}

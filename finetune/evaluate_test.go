@@ -191,6 +191,7 @@ func TestLabelled_OtherNames(t *testing.T) {
 		{"cat dog eel", "eel cat", []int32{0, 2}, true}, {"cat dog eel", "eel fox", nil, false},
 		{"cat dog eel", "eel eel", nil, false}, {"cat dog eel", "eel", nil, false}, {"cat dog eel", "0 1", nil, false},
 		{"10 20 30", "20 30", []int32{2, 1}, true}, {"crane eel crane dog", "crane eel", nil, false}, // which crane?
+		{"crane crane eel", "crane fox", nil, false},
 		// By the numbers in names, which folders sort as text.
 		{"cat dog eel", "10 2 3", []int32{0, 2}, true}, {"LABEL_0 LABEL_1 LABEL_2", "10 2 3", []int32{0, 2}, true},
 		{"LABEL_2 LABEL_10 LABEL_1", "10 2 3", []int32{2, 1}, true}, {"2 10", "10 2", []int32{0, 1}, false},

@@ -190,7 +190,7 @@ func (run Run) findSource() (*initialModel, error) {
 		return nil, err
 	}
 	source := newSource(run.From, imported, classes)
-	source.assumed = source.unnamed() && imported.Variables[headPath+"weights"] != nil
+	source.assumed = unnamed(source.Classes) && imported.Variables[headPath+"weights"] != nil
 	return source, nil
 }
 

@@ -6,9 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 
@@ -155,12 +153,12 @@ func (m *Model) load(checkpoint *checkpoints.Checkpoint, omit func(variable stri
 // may be new: weights of another version of this library could lack some, which would be drawn without notice.
 func (m *Model) expectNoMore(path string, mayBeNew func(path string) bool) {
 	loaded := map[string]bool{}
-	for v := range m.variables() {
+	for _, v := range m.variables() {
 		loaded[v.Path()] = true
 	}
 	m.check = sync.OnceValue(func() error {
 		mismatch := &checkpoints.MismatchError{Path: path}
-		for v := range m.variables() {
+		for _, v := range m.variables() {
 			if !loaded[v.Path()] && !mayBeNew(below(v.Path())) {
 				mismatch.Missing = append(mismatch.Missing, v.Path()+" "+v.Shape().String())
 			}
@@ -168,7 +166,6 @@ func (m *Model) expectNoMore(path string, mayBeNew func(path string) bool) {
 		if len(mismatch.Missing) == 0 {
 			return nil
 		}
-		slices.Sort(mismatch.Missing)
 		return mismatch
 	})
 }
@@ -187,15 +184,9 @@ func (m *Model) zeroHead() error {
 	return nil
 }
 
-// variables yields the variables of the network, without the optimizer's and averages.
-func (m *Model) variables() iter.Seq[*model.Variable] {
-	return func(yield func(*model.Variable) bool) {
-		for v := range m.store.IterVariables() {
-			if inNetwork(v.Path()) && !yield(v) {
-				return
-			}
-		}
-	}
+// variables returns the variables of the network, without the optimizer's and averages, by path.
+func (m *Model) variables() []*model.Variable {
+	return weight.Variables(m.store, func(v *model.Variable) bool { return inNetwork(v.Path()) })
 }
 
 // Finalize frees the model's weights and programs on the backend at once, without waiting for garbage collection. The

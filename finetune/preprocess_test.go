@@ -353,7 +353,7 @@ func TestFingerprint_CoversAllThatFeaturesDependOn(t *testing.T) {
 	own := of(none)
 	set := func(head bool) func(*Model) { // a bit of a weight
 		return func(m *Model) {
-			for v := range m.variables() {
+			for _, v := range m.variables() {
 				if strings.HasPrefix(below(v.Path()), headPath) != head {
 					continue
 				}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/gomlx/gomlx/support/xslices"
+
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/internal/setting"
@@ -71,11 +73,7 @@ func RecipeByName(name string) (Recipe, error) {
 
 // RecipeNames lists the recipes.
 func RecipeNames() []string {
-	names := make([]string, len(recipes()))
-	for i, r := range recipes() {
-		names[i] = r.Name
-	}
-	return names
+	return xslices.Map(recipes(), func(r Recipe) string { return r.Name })
 }
 
 // imagenetMean and imagenetStd normalize images for torchvision's models.

@@ -15,6 +15,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/xslices"
 
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/figure"
@@ -31,10 +32,7 @@ func (r Recipe) ShowAugmentation(w io.Writer, backend compute.Backend, images da
 	if err := cmp.Or(r.oneSize("an image of the augmentation"), r.Augment.Validate()); err != nil {
 		return err
 	}
-	rows := make([]int, min(shownImages, images.Len()))
-	for k := range rows {
-		rows[k] = k
-	}
+	rows := xslices.Iota(0, min(shownImages, images.Len()))
 	set, err := data.Load(context.Background(), images, rows)
 	if err != nil {
 		return err

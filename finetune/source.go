@@ -147,25 +147,15 @@ func (s *initialModel) keeps(path string, r Recipe) bool {
 	return true
 }
 
-// unnamed reports whether the names of the classes are unknown.
-func (s *initialModel) unnamed() bool {
-	return len(s.Classes) == 0 || s.Classes[0] == "LABEL_0" // transformers' default name
-}
-
-// chooseHead drops a head with other classes. If the names of its classes are unknown, their number decides.
+// chooseHead drops a head with other classes; their number is the same.
 func (s *initialModel) chooseHead(classes []string) {
-	if s.imported.Variables[headPath+"weights"] == nil || s.Model.Classes == len(classes) &&
-		(s.unnamed() || slices.Equal(s.Classes, classes)) {
+	if s.imported.Variables[headPath+"weights"] == nil || unnamed(s.Classes) || slices.Equal(s.Classes, classes) {
 		return
 	}
 	delete(s.imported.Variables, headPath+"weights")
 	delete(s.imported.Variables, headPath+"biases")
-	which := ""
-	if s.Model.Classes == len(classes) {
-		which = " others"
-	}
-	s.head = fmt.Sprintf("head: a new one for %d classes in place of the checkpoint's for %d%s", len(classes),
-		s.Model.Classes, which)
+	s.head = fmt.Sprintf("head: a new one for %d classes in place of the checkpoint's for %d others", len(classes),
+		s.Model.Classes)
 }
 
 // load creates the variables that the source gives to a model, which draws only those that may be new. The report has

@@ -20,11 +20,12 @@ import (
 	"os"
 	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 	"unicode"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/campaign"
@@ -57,50 +58,27 @@ func TestShare_LeavesForOthersWhatOneTakes(t *testing.T) {
 
 // Of two decoders one is taken by large images: the second large image waits, and small ones pass it.
 func TestTurns_SmallImagesPassLargeOnes(t *testing.T) {
-	turns := &turns{all: 2, large: 1}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	first := gomlxtest.Must(turns.wait(ctx, 25_000_000))(t)
-	left, leave := context.WithCancel(ctx)
+	turns := turns{semaphore.NewWeighted(2), semaphore.NewWeighted(1)}
+	first := gomlxtest.Must(turns.wait(t.Context(), 25_000_000))(t)
+	waits, leave := context.WithCancel(t.Context())
 	second := make(chan error, 1)
 	go func() {
-		_, err := turns.wait(left, 25_000_000)
+		_, err := turns.wait(waits, 25_000_000)
 		second <- err
 	}()
-	waiting := func(n int) func() bool {
-		return func() bool {
-			turns.mu.Lock()
-			defer turns.mu.Unlock()
-			return len(turns.waiting) == n
-		}
-	}
-	until(waiting(1))
 	for range 3 {
-		gomlxtest.Must(turns.wait(ctx, 30))(t)()
+		gomlxtest.Must(turns.wait(t.Context(), 30))(t)()
 	}
 	leave()
 	is.Equal(t, "the wait of the second large image has ended", errors.Is(<-second, context.Canceled), true)
 	first()
-	is.Equal(t, "free, free of large ones, waiting", [3]int{turns.all, turns.large, len(turns.waiting)}, [3]int{2, 1, 0})
-	var order []int
-	turns.all = 0
-	var ended sync.WaitGroup
-	for n, pixels := range []int64{900_000, 30, 500_000} { // 180, 0 and 100 ms of precedence
-		ended.Go(func() {
-			end, err := turns.wait(ctx, pixels)
-			order = append(order, n)
-			if err == nil {
-				end()
-			}
-		})
-	}
-	until(waiting(3))
-	turns.mu.Lock()
-	turns.all = 1
-	turns.grant()
-	turns.mu.Unlock()
-	ended.Wait()
-	is.Equal(t, "in order of their size", order, []int{1, 2, 0})
+	is.Equal(t, "both are free", turns.all.TryAcquire(2) && turns.large.TryAcquire(1), true)
+	turns.large.Release(1)
+	waits, leave = context.WithTimeout(t.Context(), 10*time.Millisecond) // a large image that waits for any decoder
+	defer leave()
+	_, err := turns.wait(waits, 25_000_000)
+	is.Equal(t, "the wait for any decoder has ended", errors.Is(err, context.DeadlineExceeded), true)
+	is.Equal(t, "large ones may wait again", turns.large.TryAcquire(1), true)
 }
 
 // dial connects until the test ends.

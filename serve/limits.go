@@ -7,9 +7,9 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
-	"slices"
 	"sync"
-	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/wepe-go/wepe/data"
 )
@@ -91,10 +91,7 @@ func (c *counted) Close() error {
 	return c.Conn.Close()
 }
 
-const (
-	smallPixels = 1 << 20               // of an image that has a turn beside large ones
-	overtaking  = 200 * time.Nanosecond // for each pixel: how long images of no pixels go before
-)
+const smallPixels = 1 << 20 // of an image that has a turn beside large ones
 
 // decoders is the number of images decoded at once, and of large ones among them.
 func decoders() (all, large int) {
@@ -108,71 +105,36 @@ func decodeBytes(pixels int64) int64 {
 	return data.DecodeBytes * (int64(large)*pixels + int64(all-large)*min(pixels, smallPixels))
 }
 
-// turns orders images that wait for a decoder: by the time of their arrival and their pixels. At least half of the
-// decoders take no large image, so that small ones find a turn beside any number of large ones.
-type turns struct {
-	mu         sync.Mutex
-	all, large int // free
-	waiting    []*turn
-}
+// turns bounds the images that are decoded at once. At least half of the decoders take no large image, so that small
+// ones find a turn beside any number of large ones.
+type turns struct{ all, large *semaphore.Weighted }
 
-type turn struct {
-	due   time.Time
-	large bool
-	ready chan struct{}
-}
-
-func newTurns() *turns {
-	t := &turns{}
-	t.all, t.large = decoders()
-	return t
+func newTurns() turns {
+	all, large := decoders()
+	return turns{semaphore.NewWeighted(int64(all)), semaphore.NewWeighted(int64(large))}
 }
 
 // wait waits for a turn, which end ends.
-func (t *turns) wait(ctx context.Context, pixels int64) (end func(), err error) {
-	mine := &turn{time.Now().Add(time.Duration(pixels) * overtaking), pixels > smallPixels, make(chan struct{})}
-	t.mu.Lock()
-	at, _ := slices.BinarySearchFunc(t.waiting, mine.due, func(w *turn, due time.Time) int { return w.due.Compare(due) })
-	t.waiting = slices.Insert(t.waiting, at, mine)
-	t.grant()
-	t.mu.Unlock()
-	end = func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.all++
-		if mine.large {
-			t.large++
-		}
-		t.grant()
+func (t turns) wait(ctx context.Context, pixels int64) (end func(), err error) {
+	if pixels > smallPixels { // before it holds back small ones
+		return acquire(ctx, t.large, t.all)
 	}
-	select {
-	case <-mine.ready:
-		return end, nil
-	case <-ctx.Done():
-	}
-	t.mu.Lock()
-	at = slices.Index(t.waiting, mine)
-	if at >= 0 {
-		t.waiting = slices.Delete(t.waiting, at, at+1)
-	}
-	t.mu.Unlock()
-	if at < 0 { // it came at the same time
-		end()
-	}
-	return nil, ctx.Err()
+	return acquire(ctx, t.all)
 }
 
-// grant gives free turns, under the lock.
-func (t *turns) grant() {
-	t.waiting = slices.DeleteFunc(t.waiting, func(w *turn) bool {
-		if t.all == 0 || w.large && t.large == 0 {
-			return false
+// acquire takes one of each semaphore, in their order.
+func acquire(ctx context.Context, all ...*semaphore.Weighted) (release func(), err error) {
+	for i, s := range all {
+		if err := s.Acquire(ctx, 1); err != nil {
+			for _, held := range all[:i] {
+				held.Release(1)
+			}
+			return nil, err
 		}
-		t.all--
-		if w.large {
-			t.large--
+	}
+	return func() {
+		for _, s := range all {
+			s.Release(1)
 		}
-		close(w.ready)
-		return true
-	})
+	}, nil
 }

@@ -188,7 +188,7 @@ type Server struct {
 
 	bytes    *share // of bodies in memory
 	images   *share // in flight
-	decoding *turns
+	decoding turns
 	clipped  sync.Once // of the warning
 }
 

@@ -11,6 +11,8 @@ import (
 	"log/slog"
 	"math"
 
+	"github.com/gomlx/gomlx/support/xslices"
+
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
@@ -43,11 +45,7 @@ func (t *Task) FromFiles(train, test [2]*data.Files, logger *slog.Logger) {
 		h := sha256.New()
 		var loss, top1, top5 float64
 		for from := 0; from < files.Len(); from += some {
-			rows := make([]int, min(some, files.Len()-from))
-			for i := range rows {
-				rows[i] = from + i
-			}
-			set, err := load(ctx, files.Subset(rows), u)
+			set, err := load(ctx, files.Subset(xslices.Iota(from, min(some, files.Len()-from))), u)
 			if err != nil {
 				return all, "", err
 			}

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/engine"
 	"github.com/wepe-go/wepe/report"
@@ -202,14 +201,6 @@ func (s *Study) agree(done results, starting Unit, now origin) error {
 		}
 	}
 	return nil
-}
-
-// digest is the SHA-256 of the weights in From.
-func (s *Study) digest() (string, error) {
-	if s.From == "" {
-		return "", nil
-	}
-	return checkpoints.Sum(s.From)
 }
 
 // diverged is the row of a training without a result.

@@ -121,7 +121,7 @@ func (s *Study) Run(ctx context.Context) error {
 	}
 	if s.recorded() && s.From != "" { // refuse an unreadable file before any training
 		var err error
-		if s.sha256, err = s.digest(); err != nil {
+		if s.sha256, err = checkpoints.Sum(s.From); err != nil {
 			return err
 		}
 	}

@@ -245,9 +245,9 @@ func (s *Study) trained() (all []trained, notes []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	from, gone := s.digest() // weights that are gone are not compared
-	if gone == nil {
-		from = cmp.Or(from, engine.Scratch)
+	from := engine.Scratch
+	if s.From != "" {
+		from, _ = checkpoints.Sum(s.From) // "", which is not compared, if they are gone
 	}
 	others := map[string]int{}
 	for _, u := range units {

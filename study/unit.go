@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/gomlx/gomlx/support/xslices"
+
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/setting"
 )
@@ -23,11 +25,7 @@ type Variant struct {
 
 // Variants returns a variant with default settings for each encoding.
 func Variants(positions ...string) []Variant {
-	variants := make([]Variant, len(positions))
-	for i, p := range positions {
-		variants[i] = Variant{Position: p, Label: p}
-	}
-	return variants
+	return xslices.Map(positions, func(p string) Variant { return Variant{Position: p, Label: p} })
 }
 
 // Unit is one training run of a study.
@@ -217,13 +215,7 @@ func (s *Study) combinations() (units []Unit) {
 }
 
 // seeds are the seeds of every variant.
-func (s *Study) seeds() []int {
-	seeds := make([]int, s.Seeds)
-	for i := range seeds {
-		seeds[i] = s.FirstSeed + i
-	}
-	return seeds
-}
+func (s *Study) seeds() []int { return xslices.Iota(s.FirstSeed, s.Seeds) }
 
 // choose picks the setting with the best mean accuracy on validation images over all seeds, the first of equals. It
 // does not use the test images. It is nil if training runs are missing, or if every setting has a training run that

@@ -154,14 +154,7 @@ func collectRarely(bytes int64) {
 
 // neighbours returns the most similar training images by the cosine of features of the same weights.
 func neighbours(dir string, m *finetune.Model) (func(class, mean []float32, k int) []serve.Neighbour, error) {
-	table, err := features.Read(dir)
-	if err != nil {
-		return nil, err
-	}
-	model, err := m.Fingerprint()
-	if err != nil {
-		return nil, err
-	}
+	table, model := must.M1(features.Read(dir)), must.M1(m.Fingerprint())
 	if table.Model != model {
 		return nil, fmt.Errorf("--features %s: the features are of other weights or another preprocessing than MODEL's: "+
 			"write them with wepe features MODEL", dir)

@@ -182,7 +182,7 @@ func dSprites(ctx context.Context, file string, label func(orientation, x int) i
 	}
 	defer f.Close()
 	if err := readSprites(ctx, f, label, sizes, &sets); err != nil {
-		return [3]*data.InMemory{}, fmt.Errorf("dSprites: %s: %w", file, err)
+		return sets, fmt.Errorf("dSprites: %s: %w", file, err)
 	}
 	return sets, nil
 }
@@ -225,58 +225,40 @@ func readSprites(ctx context.Context, f *os.File, label func(orientation, x int)
 		sets[part] = &data.InMemory{Info: data.Info{Name: "dsprites-" + name, Classes: make([]string, 16), Height: spriteSide,
 			Width: spriteSide, Channels: 3}}
 	}
-	r := spriteReader{factors: bufio.NewReaderSize(factors, 1<<16), images: bufio.NewReaderSize(images, 1<<16)}
+	readers := []io.Reader{bufio.NewReaderSize(factors, 1<<16), bufio.NewReaderSize(images, 1<<16)}
+	values, pixels := make([]int64, len(spriteFactors)), make([]byte, spriteBytes)
 	for row := range n {
 		if row%4096 == 0 && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		orientation, x, err := r.next(row)
-		if err != nil {
-			return err
+		if err := binary.Read(readers[0], binary.LittleEndian, values); err != nil {
+			return fmt.Errorf("latents_classes, row %d: %w", row, err)
+		}
+		if _, err := io.ReadFull(readers[1], pixels); err != nil {
+			return fmt.Errorf("imgs, image %d: %w", row, err)
+		}
+		if v := slices.Max(pixels); v > 1 {
+			return fmt.Errorf("imgs, image %d: a pixel is %d, want 0 or 1", row, v)
+		}
+		for k, f := range spriteFactors {
+			if v := values[k]; v < 0 || v >= f.n {
+				return fmt.Errorf("latents_classes, row %d: %s is %d, want 0 to %d", row, f.name, v, f.n-1)
+			}
 		}
 		if of[row] > 0 {
 			set := sets[of[row]-1]
-			for _, v := range r.pixels { // 0 or 255
+			for _, v := range pixels { // 0 or 255
 				set.Pixels = append(set.Pixels, -v, -v, -v)
 			}
-			set.Labels = append(set.Labels, int32(label(orientation, x)))
+			set.Labels = append(set.Labels, int32(label(int(values[3]), int(values[4]))))
 		}
 	}
-	for _, a := range []io.Reader{r.factors, r.images} { // the checksum is compared at the end of a member
+	for _, a := range readers { // the checksum is compared at the end of a member
 		if _, err := io.Copy(io.Discard, a); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// spriteReader reads both arrays row by row.
-type spriteReader struct {
-	factors, images io.Reader
-	values          [8 * 6]byte
-	pixels          [spriteBytes]byte
-}
-
-// next reads a row: two factors of an image, and its pixels, 0 or 1.
-func (r *spriteReader) next(row int) (orientation, x int, err error) {
-	if _, err := io.ReadFull(r.factors, r.values[:]); err != nil {
-		return 0, 0, fmt.Errorf("latents_classes, row %d: %w", row, err)
-	}
-	if _, err := io.ReadFull(r.images, r.pixels[:]); err != nil {
-		return 0, 0, fmt.Errorf("imgs, image %d: %w", row, err)
-	}
-	if v := slices.Max(r.pixels[:]); v > 1 {
-		return 0, 0, fmt.Errorf("imgs, image %d: a pixel is %d, want 0 or 1", row, v)
-	}
-	var values [6]int
-	for k, f := range spriteFactors {
-		v := int64(binary.LittleEndian.Uint64(r.values[8*k:]))
-		if v < 0 || v >= f.n {
-			return 0, 0, fmt.Errorf("latents_classes, row %d: %s is %d, want 0 to %d", row, f.name, v, f.n-1)
-		}
-		values[k] = int(v)
-	}
-	return values[3], values[4], nil
 }
 
 // choose returns the rows of VTAB-1k among the n examples of a split "train": for each part the first that come after

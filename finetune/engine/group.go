@@ -5,6 +5,8 @@ package engine
 import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
+
+	"github.com/wepe-go/wepe/internal/weight"
 )
 
 // Group is the set of processes that make one run together. Each of n computes 1/n of the GradAccumSteps
@@ -72,5 +74,5 @@ func (t *Trainer) sum(losses []*tensors.Tensor) ([]*tensors.Tensor, error) {
 
 // accumulators returns the sums of gradients, by path.
 func accumulators(store *model.Store) []*model.Variable {
-	return variables(store, func(v *model.Variable) bool { return temporary(v.Path()) })
+	return weight.Variables(store, func(v *model.Variable) bool { return temporary(v.Path()) })
 }

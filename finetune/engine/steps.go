@@ -8,8 +8,10 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/gomlx/gomlx/support/xslices"
 
 	"github.com/wepe-go/wepe/internal/kernel"
+	"github.com/wepe-go/wepe/internal/weight"
 )
 
 // The programs of a run. Each is compiled once: everything that changes from step to step (rows of the dataset,
@@ -40,16 +42,13 @@ func (t *Trainer) stepProgram(apply bool) (*model.Exec, error) {
 		for _, l := range losses[1:] {
 			total = Add(total, l)
 		}
-		vars := variables(scope.Store(), func(v *model.Variable) bool { // that the losses depend on
+		vars := weight.Variables(scope.Store(), func(v *model.Variable) bool { // that the losses depend on
 			return v.Trainable && v.InUseByGraph(g) && t.trains(v.Path())
 		})
 		if len(vars) == 0 {
 			exceptions.Panicf("training: no variable is left to train: freeze fewer groups")
 		}
-		weights := make([]*Node, len(vars))
-		for i, v := range vars {
-			weights[i] = v.NodeValue(g)
-		}
+		weights := xslices.Map(vars, func(v *model.Variable) *Node { return v.NodeValue(g) })
 		grads := Gradient(total, weights...)
 		if t.GradAccumSteps > 1 {
 			t.accumulate(scope, vars, grads, apply)

@@ -5,7 +5,6 @@ package engine
 import (
 	"cmp"
 	"errors"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -19,6 +18,8 @@ import (
 	"github.com/gomlx/gomlx/ml/train/metric"
 	"github.com/gomlx/gomlx/ml/train/optimizer"
 	"github.com/gomlx/gomlx/support/exceptions"
+
+	"github.com/wepe-go/wepe/internal/weight"
 )
 
 // The update rule, in one graph: with the scalars of a step as inputs in a Trainer of this package, computed from a
@@ -104,7 +105,7 @@ func (o *Optimizer) UpdateGraphWithGradients(scope *model.Scope, gradients []*No
 			}
 		}
 	}
-	vars := slices.SortedFunc(maps.Keys(of), byPath)
+	vars := weight.Variables(scope.Store(), func(v *model.Variable) bool { return of[v] != nil })
 	sorted := make([]*Node, len(vars))
 	for i, v := range vars {
 		if sorted[i] = of[v]; v.DType() != dtypes.Float32 {
@@ -118,21 +119,6 @@ func (o *Optimizer) UpdateGraphWithGradients(scope *model.Scope, gradients []*No
 	}
 	factor := func(path string) float64 { return full.Factor(path, depth) }
 	full.apply(scope, vars, sorted, full.counted(step, since), factor)
-}
-
-// byPath orders variables: the store's order depends on creation and changes after a resume, and the last bit of the
-// gradient norm, a sum, depends on the order.
-func byPath(a, b *model.Variable) int { return cmp.Compare(a.Path(), b.Path()) }
-
-// variables returns the variables that keep holds for, by path.
-func variables(store *model.Store, keep func(v *model.Variable) bool) (kept []*model.Variable) {
-	for v := range store.IterVariables() {
-		if keep(v) {
-			kept = append(kept, v)
-		}
-	}
-	slices.SortFunc(kept, byPath)
-	return kept
 }
 
 // Clear implements optimizer.Interface of GoMLX: it deletes the moments, not the averages. New moments count their

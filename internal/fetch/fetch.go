@@ -206,24 +206,13 @@ func Verify(ctx context.Context, file, want string) error {
 	} else {
 		sum = sha256.New()
 	}
-	if _, err := io.Copy(sum, untilDone{ctx, f}); err != nil {
-		return err
+	stop := context.AfterFunc(ctx, func() { f.Close() }) // hashing gigabytes takes time
+	defer stop()
+	if _, err := io.Copy(sum, f); err != nil {
+		return cmp.Or(context.Cause(ctx), err)
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); got != want {
 		return &ContentError{file, kind, got, want}
 	}
 	return nil
-}
-
-// untilDone is a reader that fails once the context is done, because hashing gigabytes takes time.
-type untilDone struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (u untilDone) Read(p []byte) (int, error) {
-	if u.ctx.Err() != nil {
-		return 0, context.Cause(u.ctx)
-	}
-	return u.r.Read(p)
 }

@@ -15,7 +15,7 @@ import (
 // does not assign them to outputs; without the assignment XLA keeps old and new values at the same time. On other
 // backends and in programs for several devices it does nothing.
 //
-// go-xla v0.4.1 has the attribute in its package stablehlo, but a graph cannot set it, so the node of the parameter is
+// go-xla v0.4.5 has the attribute in its package stablehlo, but a graph cannot set it, so the node of the parameter is
 // read by reflection. If go-xla changes, nothing is donated and a test fails; results stay the same.
 func UpdateInPlace(store *model.Store, g *Graph) {
 	if g.Backend().Name() != "xla" || g.DistributedStrategy() != distributed.None {

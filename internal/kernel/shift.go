@@ -81,27 +81,13 @@ func merge(x *Node, axis, way int) *Node {
 }
 
 func spreadOut(x *Node, axis, way int) *Node {
-	n, padded := x.Shape().Dim(axis), ZeroPad(x, axis, 1, 1)
-	part := func(k int) *Node { return SliceAxis(padded, axis, AxisRange(1+k, 1+k+n)) }
-	return Concatenate([]*Node{part(-way), x, part(way)}, -1)
+	return Concatenate([]*Node{shifted(x, axis, -way), x, shifted(x, axis, way)}, -1)
 }
 
 func mergeBack(x *Node, axis, way int) *Node {
-	n, width := x.Shape().Dim(axis), x.Shape().Dim(-1)/3
-	part := func(k, begin, end int) *Node {
-		ranges := make([]SliceAxisSpec, x.Rank())
-		for i := range ranges {
-			ranges[i] = AxisRange()
-		}
-		ranges[axis], ranges[x.Rank()-1] = AxisRange(begin, end), AxisRange(k*width, (k+1)*width)
-		return Slice(x, ranges...)
-	}
-	y := part(1, 0, n)
-	if n == 1 {
-		return y
-	}
-	ofNext, ofPrevious := ZeroPad(part(1-way, 1, n), axis, 0, 1), ZeroPad(part(1+way, 0, n-1), axis, 1, 0)
-	return Add(Add(y, ofNext), ofPrevious)
+	width := x.Shape().Dim(-1) / 3
+	part := func(k int) *Node { return SliceAxis(x, -1, AxisRange(k*width, (k+1)*width)) }
+	return Add(Add(part(1), shifted(part(1-way), axis, 1)), shifted(part(1+way), axis, -1))
 }
 
 // Depthwise3x3 is the 3×3 convolution of every channel of x [..., channels] by itself, with zero padding: over axis,

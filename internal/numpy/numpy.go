@@ -5,7 +5,7 @@
 //
 // Every size is compared with the bytes in the file before memory is allocated, pickles are never read, and the
 // checksum of a member is verified if it is read to its end. Other Go readers of the format (core/tensors/numpy of
-// GoMLX v0.28.2, sbinet/npyio v0.9.0) allocate the size in the header, or panic.
+// GoMLX v0.28.8, sbinet/npyio v0.9.0) allocate the size in the header, or panic.
 package numpy
 
 import (

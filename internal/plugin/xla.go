@@ -5,8 +5,6 @@
 package plugin
 
 import (
-	"flag"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,7 +18,8 @@ import (
 
 // All returns the PJRT plugins of this machine, none if inspecting one of them fails.
 func All() (plugins []Plugin) {
-	defer quiet()() // errors of other libraries do not concern the user
+	defer klog.CaptureState().Restore()
+	klog.SetLogger(klog.Logger{}) // discards: errors of other libraries do not concern the user
 	_ = exceptions.TryCatch[error](func() {
 		for name, path := range pjrt.AvailablePlugins() {
 			plugins = append(plugins, Plugin{name, path})
@@ -60,18 +59,4 @@ func guard(path string) (note string, err error) {
 	}
 	flags, note := withoutFusions(os.Getenv("XLA_FLAGS"), known)
 	return note, os.Setenv("XLA_FLAGS", flags)
-}
-
-// quiet keeps upstream logs off stderr until the returned function is called.
-func quiet() (restore func()) {
-	state := klog.CaptureState()
-	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
-	klog.InitFlags(flags)
-	for _, f := range [][2]string{{"logtostderr", "false"}, {"alsologtostderr", "false"}, {"stderrthreshold", "FATAL"}} {
-		if err := flags.Set(f[0], f[1]); err != nil {
-			panic(err) // klog no longer has this flag
-		}
-	}
-	klog.SetOutput(io.Discard)
-	return state.Restore
 }

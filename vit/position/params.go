@@ -13,55 +13,33 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 )
 
-// Hyperparameters of encodings, besides those of package wepe and the training grids of Encoding.TrainedGrid.
+// Hyperparameters of encodings, besides those of package wepe and the training grids of Encoding.TrainedGrid: their
+// names, with unit and default. Their effect is described where they are read, in texts that the command line prints.
 const (
 	// ParamRopeTheta is the base θ of the geometric series of frequencies of every rotary encoding, > 1. Default 10000
 	// for rope1d, as2drope and fope, 100 for rope-axial and rope-dinov3, 10 for rope-mixed and rope-mixed-qkv.
 	ParamRopeTheta = "rope_theta"
 
-	// Of rope-axial: what turns the first half of the pairs, "col" (default) or "row"; the first coordinate, default 0;
-	// and R of EVA-02, where row r of n is at (r+offset)·R/n, the same for columns. R = 0, the default, does not scale.
-	ParamRopeAxialFirst  = "rope_axial_first"
-	ParamRopeAxialOffset = "rope_axial_offset"
-	ParamRopeAxialRows   = "rope_axial_rows"
-	ParamRopeAxialCols   = "rope_axial_cols"
+	ParamRopeAxialFirst  = "rope_axial_first"  // "col" (default) or "row"
+	ParamRopeAxialOffset = "rope_axial_offset" // in patches; default 0
+	ParamRopeAxialRows   = "rope_axial_rows"   // in patches; default 0: not scaled
+	ParamRopeAxialCols   = "rope_axial_cols"   // in patches; default 0: not scaled
 
-	// Of rope-dinov3: the periods of the first and the last frequency in coordinates, both 0, the default, for those by
-	// θ; the side that a coordinate spans from -1 to 1, "separate" (default), "max" or "min"; and the augmentation of a
-	// training step: the greatest shift of each axis, the greatest factor on an axis, 0 for none, and the greatest factor
-	// on both, 0 for none, each up to 100. Their defaults 0, 0 and 2 are the values of DINOv3's training.
-	ParamDINORopeShortest  = "rope_dinov3_shortest"
-	ParamDINORopeLongest   = "rope_dinov3_longest"
-	ParamDINORopeNormalize = "rope_dinov3_normalize"
-	ParamDINORopeShift     = "rope_dinov3_shift"
-	ParamDINORopeJitter    = "rope_dinov3_jitter"
-	ParamDINORopeRescale   = "rope_dinov3_rescale"
+	ParamDINORopeShortest  = "rope_dinov3_shortest"  // a period in coordinates; default 0: by θ
+	ParamDINORopeLongest   = "rope_dinov3_longest"   // a period in coordinates; default 0: by θ
+	ParamDINORopeNormalize = "rope_dinov3_normalize" // "separate" (default), "max" or "min"
+	ParamDINORopeShift     = "rope_dinov3_shift"     // in coordinates; default 0, as in DINOv3's training
+	ParamDINORopeJitter    = "rope_dinov3_jitter"    // a factor; default 0: none, as in DINOv3's training
+	ParamDINORopeRescale   = "rope_dinov3_rescale"   // a factor; default 2, as in DINOv3's training
 
-	// ParamLiereBlock is the number of channels of a rotation of liere, a divisor of those of a head: 8, the default, or
-	// the largest divisor below; 64, a whole head, is in the paper too.
-	ParamLiereBlock = "liere_block"
-
-	// ParamLookHereViews is the published model of lookhere: "halves-none" (default), LH-180 of the paper, where a head
-	// sees one half of the image or all of it, "corners-none", LH-90, a quarter, or "eighths1-eighths2-none", LH-45, an
-	// eighth.
-	ParamLookHereViews = "lookhere_views"
-
-	// ParamSinCos2DTemperature is the temperature T of the frequencies of sincos2d, default 10000, > 1: the longest wave
-	// has a period of nearly 2π·T patches.
-	ParamSinCos2DTemperature = "sincos2d_temperature"
-
-	// ParamGrid2DKernel is the interpolation of grid2d for another grid: "bilinear" (default) or "bicubic" (ViTDet).
-	ParamGrid2DKernel = "grid2d_kernel"
-
-	// Of fourier-v and fourier-qkv: the number of waves along each axis, default 3, and whether their frequencies are
-	// trained, default false. Of legendre-v: the degree of the polynomials, default 2.
-	ParamFourierWaves   = "fourier_waves"
-	ParamFourierLearn   = "fourier_learn"
-	ParamLegendreDegree = "legendre_degree"
-
-	// ParamBlend is the encoding that hybrid blends into the table: "surrogate" (default), wepe.Config.Surrogate;
-	// "exact", position "wepe"; or "sphere", position "wepe-sphere".
-	ParamBlend = "wepe_blend"
+	ParamLiereBlock          = "liere_block"          // in channels; default 8 or the largest divisor below
+	ParamLookHereViews       = "lookhere_views"       // "halves-none" (default), "corners-none", "eighths1-eighths2-none"
+	ParamSinCos2DTemperature = "sincos2d_temperature" // T, > 1; default 10000
+	ParamGrid2DKernel        = "grid2d_kernel"        // "bilinear" (default) or "bicubic", as ViTDet
+	ParamFourierWaves        = "fourier_waves"        // along each axis; default 3
+	ParamFourierLearn        = "fourier_learn"        // default false
+	ParamLegendreDegree      = "legendre_degree"      // default 2
+	ParamBlend               = "wepe_blend"           // "surrogate" (default), "exact" or "sphere"
 
 	fopeLength   = "fope_length"        // of Encoding.TrainedGrid
 	as2dRoPEBase = "as2drope_base_rows" // likewise

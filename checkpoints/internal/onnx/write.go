@@ -154,15 +154,6 @@ func (r *recording) binary(op string, do binary, a, b value) (value, error) {
 
 func (r *recording) reduce(op string, do reduce, x value, axes []int) (value, error) {
 	out, err := do(x, axes...)
-	if len(axes) == 0 {
-		shape, err := r.Shape(x)
-		if err != nil {
-			return nil, err
-		}
-		for axis := range shape.Rank() {
-			axes = append(axes, axis)
-		}
-	}
 	return r.note(out, err, step{op: op, in: []value{x}, integers: [][]int{axes}})
 }
 
