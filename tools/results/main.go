@@ -122,7 +122,7 @@ func parse(kind string, words []string) (o options, err error) {
 		case "across":
 			o.spec.Across = value
 		case "only":
-			o.only = strings.Split(value, ",")
+			o.only = strings.Split(strings.ReplaceAll(value, "_", " "), ",")
 		case "columns":
 			o.columns = strings.Split(strings.ReplaceAll(value, "_", " "), ",")
 		case "rows":
