@@ -74,7 +74,7 @@ notebooks: ## execute the notebooks without a browser and keep their outputs; ne
 .PHONY: test
 test: ## all tests on pure Go; those that open XLA themselves need its plugin, which this installs if it can
 	@tools/scripts/xla --quick >/dev/null
-	$(TEST) ./...
+	$(TEST) ./tools/house ./... # the longest first, which would end alone
 
 # The packages whose tests depend on the backend.
 WITH_GRAPHS := ./analysis ./checkpoints ./data ./detect ./finetune/... ./internal/... ./serve ./study ./vit/...
