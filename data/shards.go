@@ -283,20 +283,14 @@ func (s *tarShards) index(labels *[]int32, shardPath string) error {
 		return nil
 	}
 	for archive := tar.NewReader(file); ; {
-		header, err := archive.Next()
-		switch {
-		case errors.Is(err, io.EOF):
+		header, err := nextFile(archive)
+		if errors.Is(err, io.EOF) {
 			return end()
-		case err != nil:
-			return disk.Damage(err)
-		case isSparse(header):
-			return fmt.Errorf("%s is a sparse file: create the archive again without sparse files", header.Name)
+		} else if err != nil {
+			return err
 		}
 		name := path.Clean(header.Name)
 		base := path.Base(name)
-		if header.Typeflag != tar.TypeReg || hidden(base) {
-			continue
-		}
 		stem, extension, _ := strings.Cut(base, ".")
 		if sample := path.Join(path.Dir(name), stem); sample != key {
 			if err := end(); err != nil {
@@ -309,11 +303,7 @@ func (s *tarShards) index(labels *[]int32, shardPath string) error {
 		case extension == ".cls" && label >= 0:
 			return fmt.Errorf("%s has two labels", key)
 		case extension == ".cls":
-			text, err := io.ReadAll(io.LimitReader(archive, 64))
-			if err == nil {
-				label, err = parseLabel(string(text), maxLabels)
-			}
-			if err != nil {
+			if label, err = readLabel(archive); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
 		case known && img != nil:
@@ -330,6 +320,32 @@ func (s *tarShards) index(labels *[]int32, shardPath string) error {
 			s.dotted = name
 		}
 	}
+}
+
+// nextFile returns the header of the next file that is not hidden, io.EOF after the last one.
+func nextFile(archive *tar.Reader) (*tar.Header, error) {
+	for {
+		header, err := archive.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil, io.EOF
+		case err != nil:
+			return nil, disk.Damage(err)
+		case isSparse(header):
+			return nil, fmt.Errorf("%s is a sparse file: create the archive again without sparse files", header.Name)
+		case header.Typeflag == tar.TypeReg && !hidden(path.Base(path.Clean(header.Name))):
+			return header, nil
+		}
+	}
+}
+
+// readLabel reads the content of a .cls file.
+func readLabel(content io.Reader) (int32, error) {
+	text, err := io.ReadAll(io.LimitReader(content, 64))
+	if err != nil {
+		return 0, err
+	}
+	return parseLabel(string(text), maxLabels)
 }
 
 // isSparse reports whether the content of a member has holes, so that it is not a range of bytes of the archive.

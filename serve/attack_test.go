@@ -22,6 +22,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode"
 
@@ -58,27 +59,31 @@ func TestShare_LeavesForOthersWhatOneTakes(t *testing.T) {
 
 // Of two decoders one is taken by large images: the second large image waits, and small ones pass it.
 func TestTurns_SmallImagesPassLargeOnes(t *testing.T) {
-	turns := turns{semaphore.NewWeighted(2), semaphore.NewWeighted(1)}
-	first := gomlxtest.Must(turns.wait(t.Context(), 25_000_000))(t)
-	waits, leave := context.WithCancel(t.Context())
-	second := make(chan error, 1)
-	go func() {
+	synctest.Test(t, func(t *testing.T) {
+		turns := turns{semaphore.NewWeighted(2), semaphore.NewWeighted(1)}
+		first := gomlxtest.Must(turns.wait(t.Context(), 25_000_000))(t)
+		waits, leave := context.WithCancel(t.Context())
+		second := make(chan error, 1)
+		go func() {
+			_, err := turns.wait(waits, 25_000_000)
+			second <- err
+		}()
+		synctest.Wait() // until it waits or has a turn
+		is.Equal(t, "large images that have a turn beside the first", len(second), 0)
+		for range 3 {
+			gomlxtest.Must(turns.wait(t.Context(), 30))(t)()
+		}
+		leave()
+		is.Equal(t, "the wait of the second large image has ended", errors.Is(<-second, context.Canceled), true)
+		first()
+		is.Equal(t, "both are free", turns.all.TryAcquire(2) && turns.large.TryAcquire(1), true)
+		turns.large.Release(1)
+		waits, leave = context.WithTimeout(t.Context(), time.Second) // a large image that waits for any decoder
+		defer leave()
 		_, err := turns.wait(waits, 25_000_000)
-		second <- err
-	}()
-	for range 3 {
-		gomlxtest.Must(turns.wait(t.Context(), 30))(t)()
-	}
-	leave()
-	is.Equal(t, "the wait of the second large image has ended", errors.Is(<-second, context.Canceled), true)
-	first()
-	is.Equal(t, "both are free", turns.all.TryAcquire(2) && turns.large.TryAcquire(1), true)
-	turns.large.Release(1)
-	waits, leave = context.WithTimeout(t.Context(), 10*time.Millisecond) // a large image that waits for any decoder
-	defer leave()
-	_, err := turns.wait(waits, 25_000_000)
-	is.Equal(t, "the wait for any decoder has ended", errors.Is(err, context.DeadlineExceeded), true)
-	is.Equal(t, "large ones may wait again", turns.large.TryAcquire(1), true)
+		is.Equal(t, "the wait for any decoder has ended", errors.Is(err, context.DeadlineExceeded), true)
+		is.Equal(t, "large ones may wait again", turns.large.TryAcquire(1), true)
+	})
 }
 
 // dial connects until the test ends.

@@ -182,7 +182,7 @@ func dSprites(ctx context.Context, file string, label func(orientation, x int) i
 	}
 	defer f.Close()
 	if err := readSprites(ctx, f, label, sizes, &sets); err != nil {
-		return sets, fmt.Errorf("dSprites: %s: %w", file, err)
+		return [3]*data.InMemory{}, fmt.Errorf("dSprites: %s: %w", file, err)
 	}
 	return sets, nil
 }
@@ -231,19 +231,8 @@ func readSprites(ctx context.Context, f *os.File, label func(orientation, x int)
 		if row%4096 == 0 && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err := binary.Read(readers[0], binary.LittleEndian, values); err != nil {
-			return fmt.Errorf("latents_classes, row %d: %w", row, err)
-		}
-		if _, err := io.ReadFull(readers[1], pixels); err != nil {
-			return fmt.Errorf("imgs, image %d: %w", row, err)
-		}
-		if v := slices.Max(pixels); v > 1 {
-			return fmt.Errorf("imgs, image %d: a pixel is %d, want 0 or 1", row, v)
-		}
-		for k, f := range spriteFactors {
-			if v := values[k]; v < 0 || v >= f.n {
-				return fmt.Errorf("latents_classes, row %d: %s is %d, want 0 to %d", row, f.name, v, f.n-1)
-			}
+		if err := readSprite(readers[0], readers[1], row, values, pixels); err != nil {
+			return err
 		}
 		if of[row] > 0 {
 			set := sets[of[row]-1]
@@ -256,6 +245,25 @@ func readSprites(ctx context.Context, f *os.File, label func(orientation, x int)
 	for _, a := range readers { // the checksum is compared at the end of a member
 		if _, err := io.Copy(io.Discard, a); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// readSprite reads the factors and pixels of one image, and refuses those that the dataset does not have.
+func readSprite(factors, images io.Reader, row int, values []int64, pixels []byte) error {
+	if err := binary.Read(factors, binary.LittleEndian, values); err != nil {
+		return fmt.Errorf("latents_classes, row %d: %w", row, err)
+	}
+	if _, err := io.ReadFull(images, pixels); err != nil {
+		return fmt.Errorf("imgs, image %d: %w", row, err)
+	}
+	if v := slices.Max(pixels); v > 1 {
+		return fmt.Errorf("imgs, image %d: a pixel is %d, want 0 or 1", row, v)
+	}
+	for k, f := range spriteFactors {
+		if v := values[k]; v < 0 || v >= f.n {
+			return fmt.Errorf("latents_classes, row %d: %s is %d, want 0 to %d", row, f.name, v, f.n-1)
 		}
 	}
 	return nil
