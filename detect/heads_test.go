@@ -23,6 +23,7 @@ import (
 // Missing samples change no loss, and a box that became empty by clipping counts only in the first stage: the box heads
 // move untrained boxes little.
 func TestLosses_MissingSamplesCountInNone(t *testing.T) {
+	gomlxtest.OnGo(t)
 	run := tinyRun(t)
 	run.Recipe.Detector.ROI.Stages = cascadeStages()[:2]
 	own := begun(t, run)

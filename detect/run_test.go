@@ -172,6 +172,7 @@ func refused(t *testing.T, err error, want string) {
 // A run interrupted by an earlier version (fb574f5) is resumed with that version's losses and metrics: the rows are
 // those of its uninterrupted run, on the go backend bit for bit.
 func TestRun_OfAnEarlierVersionIsResumedWithItsNumbers(t *testing.T) {
+	gomlxtest.OnGo(t)
 	run := tinyRun(t)
 	run.Recipe.Name = "small"
 	d := &run.Recipe.Detector
@@ -360,6 +361,7 @@ func TestTest_CategoriesAreFoundByTheirNames(t *testing.T) {
 
 // The test's categories are the detector's, by their names, in another order.
 func TestPage_GroundTruthHasTheNamesOfTheTest(t *testing.T) {
+	gomlxtest.OnGo(t)
 	own := generated(t, 1, 32, 48, 2)
 	test := *own
 	test.Categories = []coco.Category{{ID: 1, Name: "heart"}, {ID: 2, Name: "square"}, {ID: 3, Name: "ellipse"}}
@@ -457,6 +459,7 @@ func TestTable_LeavesOutUndefinedMetrics(t *testing.T) {
 // A part of the training images may be held out. Two directories in COCO's layout give their files the same names: the
 // annotations decide whether a run is the same.
 func TestRun_OnAFolder(t *testing.T) {
+	gomlxtest.OnGo(t)
 	folder := func(seed int64) *scenes.Set {
 		dir := t.TempDir()
 		instances := filepath.Join(dir, "instances.json")

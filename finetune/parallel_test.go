@@ -486,6 +486,7 @@ func TestGroup_ASignalToOneEndsAllAndOneResumes(t *testing.T) {
 }
 
 func TestGroup_RefusesWhatItCannotShare(t *testing.T) {
+	gomlxtest.OnGo(t)
 	begun := tinyRun(t, "grad_accum_steps=2", 31)
 	begun.Dir = t.TempDir()
 	stopped(t, begun, 5)

@@ -211,6 +211,7 @@ func TestAspectKeep_TrainsOpensAndPredicts(t *testing.T) {
 }
 
 func TestAspectKeep_OfSquaresIsTrainingOnImages(t *testing.T) {
+	gomlxtest.OnGo(t)
 	images, _, err := data.Shapes("where", 31, 17, 16, 2)
 	gomlxtest.NoError(t, err)
 	keep := preprocess.Settings{Resize: preprocess.ResizePatches, Size: [2]int{16, 16}, Patch: 4}

@@ -4,6 +4,7 @@ package wepe
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -25,20 +26,21 @@ func TestEncoder_CoarserGridHasMeans(t *testing.T) {
 			return []*Node{New(s, rows, cols, width).WithPrefix(prefix).with(settings...).encoder().Encode(g)}
 		}), float32(0))[0]
 	}
-	for name, form := range map[string]kv{
+	forms := map[string]kv{
 		"tanh": {}, "sphere": {byCompression: compressSphere, ParamAlphaU: 0.9, ParamAlphaV: 0.8},
 		"mlp": {byCompression: compressSphere, ParamProjection: mlp}, "table": byTable,
 		"lut": {byCompression: compressSphere, byEvaluation: evaluateTable},
+	}
+	for i, c := range []struct{ trained, opened, denser [2]int }{
+		{[2]int{6, 10}, [2]int{3, 5}, [2]int{6, 10}}, // a patch is two by two
+		{[2]int{7, 5}, [2]int{3, 5}, [2]int{9, 5}},   // 7/3 is more than 2
+		{[2]int{7, 5}, [2]int{1, 7}, [2]int{7, 7}},   // coarser one way, finer the other
+		{[2]int{3, 5}, [2]int{7, 11}, [2]int{7, 11}}, // finer: nothing to average
+		{[2]int{0, 0}, [2]int{3, 2}, [2]int{3, 2}},   // as trained
 	} {
-		for _, c := range []struct{ trained, opened, denser [2]int }{
-			{[2]int{6, 10}, [2]int{3, 5}, [2]int{6, 10}}, // a patch is two by two
-			{[2]int{7, 5}, [2]int{3, 5}, [2]int{9, 5}},   // 7/3 is more than 2
-			{[2]int{7, 5}, [2]int{1, 7}, [2]int{7, 7}},   // coarser one way, finer the other
-			{[2]int{3, 5}, [2]int{7, 11}, [2]int{7, 11}}, // finer: nothing to average
-			{[2]int{0, 0}, [2]int{3, 2}, [2]int{3, 2}},   // as trained
-		} {
+		for _, name := range gomlxtest.InTurn(i, slices.Sorted(maps.Keys(forms))...) {
 			store := model.NewStore()
-			dense := encoded(store, c.denser[0], c.denser[1], form)
+			dense := encoded(store, c.denser[0], c.denser[1], forms[name])
 			rows, cols := c.opened[0], c.opened[1]
 			down, across := c.denser[0]/rows, c.denser[1]/cols
 			want := slices.Clone(dense[:prefix*width])
@@ -52,7 +54,7 @@ func TestEncoder_CoarserGridHasMeans(t *testing.T) {
 					want = append(want, sum/float64(down*across))
 				}
 			}
-			got := encoded(store, rows, cols, form, kv{ParamRows: c.trained[0], ParamCols: c.trained[1]})
+			got := encoded(store, rows, cols, forms[name], kv{ParamRows: c.trained[0], ParamCols: c.trained[1]})
 			gomlxtest.Near(t, fmt.Sprintf("%s, %v opened at %v", name, c.trained, c.opened), got, want, 2e-6)
 		}
 	}

@@ -50,8 +50,9 @@ func hybridOf(c *Config, v *model.Variable, patches Encoder) *hybrid {
 
 func TestHybrid_BlendsThePatches(t *testing.T) {
 	const head = prefix * hybridWidth
-	for name, encoding := range encodings {
-		for _, lambda := range []float64{0, defaultGate, 0.25, 0.622459, 1} {
+	for i, lambda := range []float64{0, defaultGate, 0.25, 0.622459, 1} {
+		for _, name := range gomlxtest.InTurn(i, "scratch", "surrogate") {
+			encoding := encodings[name]
 			name := fmt.Sprintf("%s, λ = %g", name, lambda)
 			store, v, p := pretrained(t)
 			var paths []string
