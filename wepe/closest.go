@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"math/cmplx"
 	"slices"
 
 	"gonum.org/v1/gonum/floats"
@@ -17,6 +18,9 @@ import (
 // separates them: a few roundings of numbers up to 1.
 const tooClose = 1e-6
 
+// valueAtPole is |℘| so near a pole that elliptic.P, which bounds it, gives 0 as at the pole itself.
+const valueAtPole = 1e29
+
 // Warning returns one line that names two patches that float32 cannot distinguish at the initial values, or the error
 // of features from a look-up table above 1e-5, on the sphere 1e-3; it is empty if there is neither.
 //
@@ -24,7 +28,8 @@ const tooClose = 1e-6
 // lattice the first two patches of the diagonal are 3e-4 apart on a 24×24 grid, 2e-9 on 37×37 and 0 on 64×64, where
 // other pairs coincide too. A smaller α_scale avoids this.
 func (e *encoder) Warning() string {
-	distance, first, second := closest(e.config.hostFeatures())
+	rows := e.config.hostFeatures()
+	distance, first, second := closest(rows)
 	switch {
 	case distance < tooClose:
 	case e.tableError > e.config.compression.tolerance():
@@ -33,17 +38,21 @@ func (e *encoder) Warning() string {
 		return ""
 	}
 	at := func(k int) string { return fmt.Sprintf("(%d, %d)", k/e.config.cols, k%e.config.cols) }
-	remedy := "a smaller " + ParamAlphaScale
 	x, y := e.config.patches(e.config.grid)
 	equal := func(sign float64) bool { // ℘ is the same at z and ±z plus a period, whatever α_scale
 		u, v := x[first]-sign*x[second], y[first]-sign*y[second]
 		return math.Hypot(u-math.Round(u), v-math.Round(v)) < coincident
 	}
-	if e.config.compression == compressSphere || equal(1) || !e.config.derivative && equal(-1) {
-		remedy = fmt.Sprintf("another %s, %s or %s", ParamAlphaU, ParamAlphaV, ParamOffsetU)
-		if !e.config.derivative && !equal(1) { // ℘′ tells z from −z
-			remedy = ParamDerivative + ", " + remedy
-		}
+	remedy := "a smaller " + ParamAlphaScale
+	switch {
+	case equal(1):
+		remedy = fmt.Sprintf("a smaller %s or %s", ParamAlphaU, ParamAlphaV)
+	case !e.config.derivative && equal(-1): // ℘′ tells z from −z
+		remedy = fmt.Sprintf("%s, another %s, %s or %s", ParamDerivative, ParamAlphaU, ParamAlphaV, ParamOffsetU)
+	case e.config.compression == compressSphere:
+		remedy = fmt.Sprintf("a %s nearer 1", ParamAlphaScale)
+	case floats.Norm(rows[first], math.Inf(1)) < 0.5: // where tanh is nearly linear
+		remedy = "a larger " + ParamAlphaScale
 	}
 	return fmt.Sprintf("%s: patches %s and %s have features %.1g apart, too close for float32 to tell: %s or fewer "+
 		"patches keep them apart", e.Name(), at(first), at(second), distance, remedy)
@@ -62,20 +71,29 @@ func (c Config) hostFeatures() [][]float64 {
 	}
 	sphere := lattice.Sphere()
 	features := func(z complex128) []float64 {
-		f := realParts(lattice.Eval(z))
+		p, pPrime := lattice.Eval(z)
+		if c.evaluation == evaluateExact && !(cmplx.Abs(p) < valueAtPole) {
+			p, pPrime = 0, 0 // as in the graph
+		}
+		f := realParts(p, pPrime)
 		if c.compression == compressSphere {
 			point, prime := sphere.At(z)
 			f = append(point[:], prime[:]...)
 		}
 		return c.compression.host(f, c.alphaScale)
 	}
-	rows := make([][]float64, c.rows*c.cols)
-	x, y := c.patches(c.grid)
+	rows, n := make([][]float64, c.rows*c.cols), c.numFeatures()/c.views()
+	for k := range rows {
+		rows[k] = make([]float64, c.numFeatures())
+	}
+	down, across := c.covered() // a row is the mean of as many points
+	points, width := len(rows)*down*across, c.cols*across
+	x, y := c.patches(c.denser())
 	x, y = c.scaled(x), c.scaled(y)
-	for i := range x { // one view of all patches after the other
-		all := features(complex(2*x[i], 0)*omega1 + complex(2*y[i], 0)*omega3)
-		k := i % len(rows)
-		rows[k] = append(rows[k], all[:c.numFeatures()/c.views()]...)
+	for i := range x { // one view of all points after the other
+		f := features(complex(2*x[i], 0)*omega1 + complex(2*y[i], 0)*omega3)[:n]
+		k := i%points/width/down*c.cols + i%width/across
+		floats.AddScaled(rows[k][i/points*n:][:n], 1/float64(down*across), f)
 	}
 	return rows
 }

@@ -113,15 +113,24 @@ func testShift(t *testing.T, denser int) {
 
 // The distances are those of the documents, for the default lattice; the pair is the closest of all.
 func TestEncoder_WarnsOfPatchesThatFloat32CannotDistinguish(t *testing.T) {
+	sphere := kv{byCompression: compressSphere, ParamAlphaScale: 1e6}
 	for _, c := range []struct {
 		rows, cols int
 		params     kv
 		low, high  float64
+		advice     string
 	}{
-		{14, 14, nil, 4.0e-3, 4.1e-3}, {24, 24, nil, 3.2e-4, 3.3e-4}, {37, 37, nil, 1.9e-9, 2.0e-9},
-		{64, 64, nil, 0, 1e-13}, {64, 64, kv{ParamAlphaScale: 1e-3}, tooClose, 1}, // the warning's advice
-		{5, 7, kv{ParamOmega3: 1.085, ParamAlphaU: 0.3}, 0, 1},
-		{4, 6, kv{ParamDerivative: false, ParamAlphaU: 1, ParamAlphaV: 1}, 0, 1e-9}, {1, 4, kv{ParamAlphaU: 2}, 0, 1e-9},
+		{14, 14, nil, 4.0e-3, 4.1e-3, ""}, {24, 24, nil, 3.2e-4, 3.3e-4, ""},
+		{37, 37, nil, 1.9e-9, 2.0e-9, "a smaller " + ParamAlphaScale},
+		{64, 64, nil, 0, 1e-13, "a smaller " + ParamAlphaScale}, {64, 64, kv{ParamAlphaScale: 1e-3}, tooClose, 1, ""},
+		{14, 14, kv{ParamArea: 1e4}, 2e-7, 4e-7, "a larger " + ParamAlphaScale},
+		{14, 14, kv{ParamArea: 1e4, ParamAlphaScale: 1500}, tooClose, 1, ""},
+		{14, 14, sphere, 0, tooClose, "a " + ParamAlphaScale + " nearer 1"},
+		{5, 7, kv{ParamOmega3: 1.085, ParamAlphaU: 0.3}, 0, 1, ""},
+		{4, 6, kv{ParamDerivative: false, ParamAlphaU: 1, ParamAlphaV: 1}, 0, 1e-9, ParamDerivative + ", another"},
+		{1, 4, kv{ParamAlphaU: 2}, 0, 1e-9, "a smaller " + ParamAlphaU},
+		{2, 2, kv{ParamAlphaU: 1, ParamAlphaV: 1, ParamOffsetU: 0.25, ParamOffsetV: 0.25}, 0, 1e-7, ParamAlphaScale}, // the pole
+		{32, 32, kv{ParamRows: 64, ParamCols: 64}, 1.6e-3, 1.8e-3, ""},                                               // means of four
 	} {
 		e := New(model.NewStore().RootScope(), c.rows, c.cols, 2).with(c.params).encoder()
 		rows := e.config.hostFeatures()
@@ -134,8 +143,8 @@ func TestEncoder_WarnsOfPatchesThatFloat32CannotDistinguish(t *testing.T) {
 			}
 		}
 		if !(math.Abs(got-want) <= 1e-6*want+1e-13) || !(math.Abs(apart(first, second)-want) <= 1e-6*want+1e-13) ||
-			!(got >= c.low && got <= c.high) || (e.Warning() != "") != (want < tooClose) ||
-			strings.Contains(e.Warning(), ParamAlphaScale) != (want < tooClose && c.params == nil) {
+			!(got >= c.low && got <= c.high) || (e.Warning() != "") != (c.advice != "") ||
+			!strings.Contains(e.Warning(), c.advice) {
 			t.Errorf("%d×%d %v: %g between %d and %d, want %g, in [%g, %g]; warning %q", c.rows, c.cols, c.params, got, first,
 				second, want, c.low, c.high, e.Warning())
 		}
