@@ -12,6 +12,7 @@ import (
 	. "github.com/gomlx/gomlx/core/graph"
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/figure"
 	"github.com/wepe-go/wepe/internal/numeric"
 	"github.com/wepe-go/wepe/vit"
@@ -172,8 +173,13 @@ func (s *subject) attendedBy(from []float64, weights []float32) []float64 {
 
 // attends returns the reason if the model has no attention over a grid of patches.
 func (s *subject) attends() error {
-	if s.model.Recipe.Architecture != "" {
+	switch r := s.model.Recipe; {
+	case r.Architecture == finetune.ONNX:
+		return notApplicable(onnxHasLogits)
+	case r.Architecture != "":
 		return notApplicable("the attention of the model has additional head tokens")
+	case r.Aspect == finetune.AspectKeep:
+		return notApplicable("the images have several sizes")
 	}
 	return nil
 }
@@ -225,7 +231,7 @@ func distance(s *subject, v *attention) error {
 			}
 		}
 		for r, d := range distances {
-			s.detail("weight by distance", fmt.Sprintf("layer %d at %.3g", l+1, d), mean[r])
+			s.detail("weight by distance", fmt.Sprintf("layer %d at %.6g", l+1, d), mean[r])
 		}
 		s.measured("correlation of attention weight and distance", fmt.Sprintf("layer %d", l+1), pearson(distances, mean))
 		s.line(fmt.Sprintf("attention weight by distance, layer %d", l+1), "distance (patches)", "mean weight",

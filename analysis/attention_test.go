@@ -128,7 +128,7 @@ func TestAttention_RowsAreMeansOverPatchesOfAllImages(t *testing.T) {
 					continue
 				}
 				for k, d := range rings.Distances {
-					at := fmt.Sprintf("%s at %.3g", layer, d)
+					at := fmt.Sprintf("%s at %.6g", layer, d)
 					is.Near(t, at, got("distance", "weight by distance", at), weights[k], 1e-6)
 				}
 				centre := c.Rows()/2*c.Cols() + c.Cols()/2 // of the first image, with the class token in the sums

@@ -74,8 +74,21 @@ func NewTiming(b compute.Backend, model vit.Config, images *data.InMemory, forwa
 	return finetune.NewTiming(finetune.Run{Backend: b, Devices: 1, Recipe: recipe, Train: images})
 }
 
-// Run measures all sizes and returns rows of analysis "cost", one column for each variant.
+// Run measures all sizes and returns rows of analysis "cost", one column for each variant; with an error those so far.
 func (c Cost) Run(ctx context.Context) (rows []Row, err error) {
+	for _, size := range c.Sizes { // a wrong one is said before the first is measured
+		for _, side := range c.Sides {
+			for _, v := range c.Variants {
+				config, err := c.config(size, side, v)
+				if err == nil {
+					_, err = config.Resolve()
+				}
+				if err != nil {
+					return nil, fmt.Errorf("%s, %d: %w", size, side, err)
+				}
+			}
+		}
+	}
 	for _, size := range c.Sizes {
 		for _, side := range c.Sides {
 			at := fmt.Sprintf("%s, %d", size, side)
@@ -84,7 +97,7 @@ func (c Cost) Run(ctx context.Context) (rows []Row, err error) {
 					Value: report.JSONFloat(value)})
 			})
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", at, err)
+				return rows, fmt.Errorf("%s: %w", at, err)
 			}
 		}
 	}

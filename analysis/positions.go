@@ -11,6 +11,7 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
+	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/figure"
 	"github.com/wepe-go/wepe/internal/numeric"
 	"github.com/wepe-go/wepe/report"
@@ -30,8 +31,13 @@ func ofVectors(do func(*subject, report.Field) error) func(*subject) error {
 	}
 }
 
+const onnxHasLogits = "an ONNX file has only logits"
+
 // vectors returns the vectors of the encoding, one per patch, and its features if it has any.
 func (s *subject) vectors() (f report.Field, err error) {
+	if s.model.Recipe.Architecture == finetune.ONNX {
+		return f, notApplicable(onnxHasLogits)
+	}
 	f.Rows, f.Cols = s.grid.Rows, s.grid.Cols
 	if f.Features, f.Names, f.Vectors, err = s.model.Encoding(); err == nil && f.Vectors == nil {
 		c := s.model.Recipe.Model
@@ -70,7 +76,7 @@ var sweeps = []string{"span", "alpha-scale", "kappa", "c-large", "beta-gamma"}
 func sensitivity(s *subject, field report.Field) error {
 	ofWePE := func(name string) bool { return slices.Contains(wepe.Params(), name) }
 	if field.Features == nil || !slices.ContainsFunc(s.model.Recipe.Model.Encoding().Params(), ofWePE) {
-		return notApplicable("the encoding has no features that depend on hyperparameters")
+		return notApplicable("the vectors of the encoding have no features that depend on hyperparameters")
 	}
 	for _, name := range sweeps {
 		named, err := study.ByName(name)

@@ -130,10 +130,11 @@ func resolution(s *subject) error {
 			return err
 		}
 		s.used = images.Len()
-		s.measured("top-1 accuracy, %", fmt.Sprintf("%g × %g training size, %dx%d", multiple[0], multiple[1], size[0],
-			size[1]), 100*float64(m.Top1))
+		down, across := float64(size[0])/float64(c.ImageRows), float64(size[1])/float64(c.ImageCols) // in whole patches
+		s.measured("top-1 accuracy, %", fmt.Sprintf("%.3g × %.3g training size, %dx%d", down, across, size[0], size[1]),
+			100*float64(m.Top1))
 		if multiple[0] == multiple[1] {
-			line.X, line.Y = append(line.X, multiple[0]), append(line.Y, 100*float64(m.Top1))
+			line.X, line.Y = append(line.X, math.Sqrt(down*across)), append(line.Y, 100*float64(m.Top1))
 		}
 	}
 	s.line("accuracy of the same weights at other sizes", "image side / training side", "top-1 accuracy (%)", line)

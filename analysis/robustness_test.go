@@ -190,7 +190,7 @@ func TestResolution_OtherSizesHaveTheirOwnImages(t *testing.T) {
 	rows := compared(t, "resolution", of, Model{Name: "a", Path: path},
 		Model{Name: "other", Path: path, Size: [2]int{24, 16}})
 	for size, at := range map[[2]int]string{{12, 20}: "1 × 1 training size, 12x20", {24, 40}: "2 × 2 training size, 24x40",
-		{8, 40}: "0.5 × 2 training size, 8x40"} { // of 1.5 patches 2
+		{8, 40}: "0.667 × 2 training size, 8x40"} { // of 1.5 patches 2
 		m := gomlxtest.Must(finetune.OpenOptions{Size: size}.Open(gomlxtest.Backend(), path))(t)
 		want := 100 * float64(gomlxtest.Must(m.Evaluate(images(m)))(t).Top1)
 		for _, model := range []string{"a", "other"} {

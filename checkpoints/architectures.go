@@ -89,7 +89,11 @@ func timmArgs(name string, config strictjson.Object) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	maps.DeleteFunc(args, func(_ string, value any) bool { return value == nil }) // as create_model does
+	for key, value := range args {
+		if value == nil { // None replaces the architecture's argument: create_model drops only its caller's
+			args[key] = t.Classes[a.Class][key]
+		}
+	}
 	canonicalize(args)
 	for key, value := range a.Args {
 		if _, ok := args[key]; !ok {

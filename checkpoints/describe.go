@@ -3,6 +3,7 @@
 package checkpoints
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"io/fs"
@@ -281,9 +282,9 @@ func (w *weights) has(name string) bool {
 	return ok
 }
 
-// labelsIn returns the names of n classes, in id2label or as a list in timm's label_names; nil if neither is there.
-// timm also writes an object there, for classes with gaps between their numbers, which is not read. Other places may
-// have the names of another head: labels of old files, and pretrained_cfg.
+// labelsIn returns the names of n classes, in id2label or in timm's label_names; nil if neither is there. label_names is
+// a list or, for classes with gaps between their numbers, an object. Other places may have the names of another head:
+// labels of old files, and pretrained_cfg.
 func labelsIn(o strictjson.Object, n int) ([]string, error) {
 	const key, timmKey = "id2label", "label_names"
 	var labels []string
@@ -291,6 +292,17 @@ func labelsIn(o strictjson.Object, n int) ([]string, error) {
 		if len(labels) != n {
 			return nil, errors.Errorf("%s has %d names, want those of the %d classes of the head: correct or remove it", timmKey,
 				len(labels), n)
+		}
+		return labels, nil
+	}
+	var byID map[string]string
+	if o.Read(timmKey, &byID, "") == nil && len(byID) > 0 {
+		for i := range n {
+			labels = append(labels, cmp.Or(byID[strconv.Itoa(i)], fmt.Sprint("LABEL_", i)))
+			delete(byID, strconv.Itoa(i))
+		}
+		if len(byID) > 0 {
+			return nil, o.Refuse(timmKey, "names of some of the %d classes of the head", n)
 		}
 		return labels, nil
 	}
@@ -302,8 +314,7 @@ func labelsIn(o strictjson.Object, n int) ([]string, error) {
 	if !o.Has(key) {
 		return nil, nil
 	}
-	var byID map[string]string
-	if o.Read(key, &byID, "") != nil || len(byID) != n {
+	if byID = nil; o.Read(key, &byID, "") != nil || len(byID) != n {
 		return nil, o.Refuse(key, "names of the %d classes of the head", n)
 	}
 	labels = make([]string, n)

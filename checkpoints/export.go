@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
@@ -228,6 +229,11 @@ func (e *export) check() error {
 	if len(e.Labels) != 0 && len(e.Labels) != c.Classes {
 		return errors.Errorf("%d labels for %d classes", len(e.Labels), c.Classes)
 	}
+	for i, label := range e.Labels {
+		if !utf8.ValidString(label) { // JSON would have another name
+			return errors.Errorf("label %d, %q, is not UTF-8: rename the class", i, label)
+		}
+	}
 	if err := e.declare(); err != nil {
 		return err
 	}
@@ -440,6 +446,9 @@ func (e *export) resampleRelative(has map[string]string, values map[string]*tens
 	to := gridSize{2*c.Rows() - 1, 2*c.Cols() - 1}
 	for block := range c.Depth {
 		path := fmt.Sprintf(relativePath, block)
+		if values[path] == nil {
+			continue // compare names it
+		}
 		table := tensors.MustCopyFlatData[float32](values[path])
 		offsets := len(table) - prefixes*c.Heads
 		resampled, done, err := Resample(table[:offsets], c.Heads, 0, gridSize{2*rows - 1, 2*cols - 1}, to, resampleBilinear)

@@ -548,7 +548,7 @@ func TestLabels_OfTheHead(t *testing.T) {
 	list := func(n int) string { return "[" + strings.TrimSuffix(strings.Repeat(`"x",`, n), ",") + "]" }
 	byID := func(n int) string { return labels(n-1, fmt.Sprint(n-1)) }
 	for fields, want := range map[string]int{ // -1: refused
-		`"label_names":` + list(13): 13, `"label_names":null`: 0, `"label_names":` + byID(12): 0, `"label_names":[]`: 0,
+		`"label_names":` + list(13): 13, `"label_names":null`: 0, `"label_names":` + byID(12): 13, `"label_names":[]`: 0,
 		`"label_names":` + list(12): -1, `"labels":` + list(13): 13, `"labels":` + list(12): 0, ``: 0,
 		`"pretrained_cfg":{"label_names":` + list(13) + `}`: 13, `"pretrained_cfg":{"label_names":` + list(12) + `}`: 0,
 		`"id2label":` + byID(13): 13, `"id2label":` + byID(12): -1, `"id2label":` + byID(14): -1,

@@ -69,7 +69,14 @@ func (d *Detector) beside(test Test, index int) ([]byte, error) {
 		return nil, err
 	}
 	const gap = 8
-	left := scenes.Show(scene.Image.RGBA(), scene.Objects, test.Scenes.Categories)
+	objects, categories := slices.Clone(scene.Objects), test.Scenes.Categories
+	if ids, err := identifiers(d.Categories, test.Scenes); err == nil { // one colour on both sides
+		for i, o := range objects {
+			objects[i].Class = max(0, slices.Index(ids, categories[o.Class].ID))
+		}
+		categories = d.Categories
+	}
+	left := scenes.Show(scene.Image.RGBA(), objects, categories)
 	shown := slices.DeleteFunc(found[0], func(o scenes.Object) bool { return o.Score < pageScore })
 	right := scenes.Show(scene.Image.RGBA(), shown, d.Categories)
 	both := image.NewRGBA(image.Rect(0, 0, 2*left.Rect.Dx()+gap, left.Rect.Dy()))

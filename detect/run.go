@@ -88,6 +88,9 @@ func (run Run) prepared() (_ Run, err error) {
 	if run.Train == nil {
 		return run, errors.New("detect: Train is nil: set the scenes to train on")
 	}
+	if run.Train.Len == 0 {
+		return run, fmt.Errorf("detect: %s has no image with an object to train on", run.Train.Name)
+	}
 	if run.Train.Len < max(1, r.BatchSize) {
 		return run, fmt.Errorf("detect: fewer scenes to train on than one batch of %d: lower batch_size", r.BatchSize)
 	}

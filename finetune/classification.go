@@ -5,6 +5,7 @@ package finetune
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -313,25 +314,26 @@ func (c *classification) plan(step, part int) (plan *data.Plan, shown *data.InMe
 
 // Evaluate implements Task: the score is the accuracy.
 func (c *classification) Evaluate(row *report.Eval) (score float64, measured bool, err error) {
-	if measured = c.held.set != nil; measured {
-		if row.Metrics, err = c.averaged(c.held); err != nil {
-			return 0, measured, err
+	err = c.averaged(func() (err error) {
+		if measured = c.held.set != nil; measured {
+			e, err := c.model.examination(c.held)
+			if err != nil {
+				return err
+			}
+			row.Metrics = e.metrics()
 		}
-	}
-	row.Scalars, err = c.model.scalars() // after the first program, which creates the variables
+		row.Scalars, err = c.model.scalars() // after the first program, which creates the variables
+		return err
+	})
 	return float64(row.Top1), measured, err
 }
 
-// averaged evaluates the averaged weights if there are any, otherwise the weights.
-func (c *classification) averaged(p pixels) (report.Metrics, error) {
+// averaged calls a function with the averaged weights if there are any, otherwise with the weights.
+func (c *classification) averaged(measure func() error) error {
 	if err := c.model.swapAverages(); err != nil {
-		return report.Metrics{}, err
+		return err
 	}
-	e, err := c.model.examination(p)
-	if err = errors.Join(err, c.model.swapAverages()); err != nil {
-		return report.Metrics{}, err
-	}
-	return e.metrics(), nil
+	return errors.Join(measure(), c.model.swapAverages())
 }
 
 // Finish evaluates the test images and records the run, unless it is recorded.
@@ -380,9 +382,11 @@ func (c *classification) Finish(context.Context) (err error) {
 		c.model.tested.on, c.model.tested.by = c.Test.Describe(), e
 	}
 	for _, set := range []data.Dataset{c.images.set, c.held.set, c.Test} {
-		if set != nil {
-			row.Damaged += len(set.Describe().Damaged())
+		n, err := c.damaged(set)
+		if err != nil {
+			return err
 		}
+		row.Damaged += n
 	}
 	row.Stamp(time.Now())
 	if err := c.Record(row); err != nil {
@@ -390,6 +394,28 @@ func (c *classification) Finish(context.Context) (err error) {
 	}
 	c.row = row
 	return c.draw()
+}
+
+// damaged counts the damaged images that any process has read.
+func (c *classification) damaged(set data.Dataset) (int, error) {
+	if set == nil {
+		return 0, nil
+	}
+	own := set.Describe().Damaged()
+	said, err := json.Marshal(own)
+	if err != nil || c.Group.Size() == 1 {
+		return len(own), err
+	}
+	all, err := c.Group.Gather(said)
+	damaged := map[int]bool{}
+	for _, said := range all {
+		var rows []int
+		err = errors.Join(err, json.Unmarshal(said, &rows))
+		for _, row := range rows {
+			damaged[row] = true
+		}
+	}
+	return len(damaged), err
 }
 
 // choose sets the model's weights to those that the run ends with, or their averages if there are any: the weights of

@@ -78,10 +78,11 @@ func (m *Model) eachEncoder() []position.Encoder {
 	return position.Parts(m.encoder)
 }
 
-// scalars returns the learned scalars of the encoding for the log; nil for encodings without any.
+// scalars returns the learned scalars of the encoding for the log; nil for encodings without any. The second of two with
+// one name is called NAME of ENCODING.
 func (m *Model) scalars() (map[string]report.JSONFloat, error) {
 	var out map[string]report.JSONFloat
-	for _, encoder := range m.eachEncoder() {
+	for i, encoder := range m.eachEncoder() {
 		learns, ok := encoder.(interface {
 			Scalars() (map[string]float64, error)
 		})
@@ -95,6 +96,9 @@ func (m *Model) scalars() (map[string]report.JSONFloat, error) {
 		for name, value := range values {
 			if out == nil {
 				out = map[string]report.JSONFloat{}
+			}
+			if _, twice := out[name]; twice {
+				name += " of " + m.Recipe.Model.Encoding()[i].Name
 			}
 			out[name] = report.JSONFloat(value)
 		}

@@ -179,6 +179,9 @@ func TestAdopt_KeepsTheTrainingGrid(t *testing.T) {
 	zero := map[string]any{"as2drope_base_rows": 0.0}
 	source.imported, source.Params, kept.Params = &checkpoints.Imported{}, zero, zero
 	is.Equal[any](t, "0", gomlxtest.Must(kept.adopt(source))(t).Params["as2drope_base_rows"], 5)
+	source.imported, source.Params = nil, map[string]any{"as2drope_base_rows": 7} // its own run, resumed
+	kept.Params = map[string]any{"as2drope_base_rows": 0}
+	is.Equal[any](t, "0, resumed", gomlxtest.Must(kept.adopt(source))(t).Params["as2drope_base_rows"], 7)
 }
 
 func TestRecipe_SurvivesItsFile(t *testing.T) {
@@ -337,6 +340,7 @@ func TestUnread_NamesWhatHasNoEffect(t *testing.T) {
 		{"optimizer.learning_rates.head=3;freeze=backbone", "none", ""},
 		{"optimizer.learning_rates.lora=3", "none", "lora"}, {"optimizer.learning_rates.lora=3;lora=2", "none", ""},
 		{"optimizer.learning_rates.vectors=3;lora=2", "none", "lora=0"},
+		{"optimizer.layer_decay=0.7;lora=2", "none", "trains the backbone"}, {"optimizer.layer_decay=0.7", "none", ""},
 	} {
 		err := gomlxtest.Must(tiny().Set(c.settings))(t).UnusedSetting(c.settings, strings.Fields(c.positions)...)
 		if c.want == "" {

@@ -432,6 +432,7 @@ func TestScalars_AreWhatAnEncodingLearns(t *testing.T) {
 		"wepe-bias":   {"alpha_scale", "omega3"},
 		"wepe-qkv":    {"alpha_scale", "omega3"}, "fourier-qkv": nil,
 		"wepe-v": {"alpha_scale", "omega3"}, "fourier-v": nil,
+		"wepe+wepe-v": {"alpha_scale", "alpha_scale of wepe-v", "beta_pos", "omega3", "omega3 of wepe-v"},
 	} {
 		trainer := begun(t, tinyRun(t, "wepe_gate=0.3;model.position="+position, 30))
 		advanced(t, trainer, 1)

@@ -108,7 +108,12 @@ func (r Recipe) UnusedSetting(settings string, positions ...string) error {
 // without names what a setting lacks to have an effect, "" for nothing.
 func (r Recipe) without(key string) string {
 	a := r.Augment
+	frozen, _ := engine.Frozen(r.frozen())
+	backbone, _ := engine.Frozen("backbone")
+	layers := slices.ContainsFunc(backbone, func(group string) bool { return !slices.Contains(frozen, group) })
 	switch {
+	case key == "optimizer.layer_decay" && r.Optimizer.LayerDecay > 0 && !layers:
+		return "a freeze that trains the backbone"
 	case key == "late_mixup_alpha" && r.LateMixupAlpha > 0 && r.MixupSwitchEpoch == 0:
 		return "mixup_switch_epoch, the first epoch with it"
 	case key == "augment.erase_noise" && a.EraseNoise && a.RandomErasingProb == 0,
@@ -126,7 +131,6 @@ func (r Recipe) without(key string) string {
 	case key == "optimizer.decay_all" && r.Optimizer.DecayAll && r.Optimizer.WeightDecay == 0:
 		return "optimizer.weight_decay"
 	}
-	frozen, _ := engine.Frozen(r.frozen())
 	switch group, is := strings.CutPrefix(key, ratesOf); {
 	case !is || !slices.Contains(frozen, group):
 		return ""

@@ -81,11 +81,13 @@ func (r Recipe) adopt(s *initialModel) (Recipe, error) {
 	}
 	r.Params = maps.Clone(r.Params)
 	its, params := maps.Clone(s.Params), c.TrainedGrid() // the run's images may have another size
-	for name := range params {
-		for _, set := range []map[string]any{r.Params, its} {
-			if fmt.Sprint(set[name]) == "0" && s.imported != nil { // the model's own grid; a resumed run keeps what it has
-				delete(set, name)
-			}
+	for name := range params {                           // 0 is the model's own grid
+		if fmt.Sprint(r.Params[name]) == "0" {
+			delete(r.Params, name)
+		}
+		if fmt.Sprint(its[name]) == "0" && s.imported != nil { // a resumed run keeps what it has
+			delete(its, name)
+			delete(s.Params, name)
 		}
 	}
 	maps.Copy(params, its)

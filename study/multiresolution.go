@@ -24,6 +24,12 @@ const multiResolutionFile = "elsewhere.jsonl"
 // weights: those of the training run's row, on another grid without training. Each encoding has its own rule for other
 // grids.
 func (s *Study) multiResolution(ctx context.Context, u Unit, row report.Result, test data.Dataset) error {
+	switch {
+	case len(s.EvalSizes) == 0:
+		return nil
+	case test == nil:
+		return errors.New("other sizes want test images")
+	}
 	path := filepath.Join(u.Dir, multiResolutionFile)
 	rows, err := report.ReadFiles(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -40,7 +46,9 @@ func (s *Study) multiResolution(ctx context.Context, u Unit, row report.Result, 
 	for _, size := range sizes {
 		row.ImageSize = sizeName(size)
 		row.Recipe = u.Recipe.Name + " at " + row.ImageSize
-		same := func(r report.Result) bool { return r.Job == row.Job && r.Weights == row.Weights }
+		same := func(r report.Result) bool {
+			return r.Job == row.Job && r.Weights == row.Weights && (r.TestData == row.TestData || r.TestData == "")
+		}
 		if slices.ContainsFunc(latest(rows.Results), same) {
 			continue
 		}

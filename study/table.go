@@ -265,6 +265,13 @@ func (s *Study) trained() (all []trained, notes []string, err error) {
 		if len(rows.Results) == 0 && len(foreign) > 0 {
 			rows.Evals = nil
 		}
+		for _, results := range [][]report.Result{rows.Results, other.Results} {
+			for i := range results {
+				if len(s.Tasks) > 1 { // two may have one dataset
+					results[i].Dataset = u.Task.Name
+				}
+			}
+		}
 		all = append(all, trained{u, rows, latest(other.Results)})
 	}
 	for _, why := range slices.Sorted(maps.Keys(others)) {

@@ -118,6 +118,9 @@ func (j *Job) begin() (s state, err error) {
 	if len(j.List.Images) == 0 {
 		return s, fmt.Errorf("features: no images in %s", j.List.Name)
 	}
+	if _, err := j.Model.Embed(); err != nil { // a refused model leaves no directory
+		return s, err
+	}
 	s = state{Of: j.Of, Width: c.Width, JSON: j.JSON, Batch: j.Model.EvalBatch(), List: j.List.fingerprint(),
 		All: len(j.List.Images), Contents: j.List.contents()}
 	if j.Of == ofBoth {

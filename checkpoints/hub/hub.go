@@ -208,7 +208,7 @@ type settings struct {
 
 func environment() (s settings, err error) {
 	home := homeDir()
-	if s.cache = variable("HF_HUB_CACHE"); s.cache == "" {
+	if s.cache = cmp.Or(variable("HF_HUB_CACHE"), variable("HUGGINGFACE_HUB_CACHE")); s.cache == "" {
 		if home == "" {
 			return s, errors.New("hub: no home directory to keep a cache in: set HF_HOME")
 		}
@@ -219,7 +219,7 @@ func environment() (s settings, err error) {
 	if err != nil || s.origin.Host == "" || s.origin.User != nil || s.origin.RawQuery != "" {
 		return s, errors.New("hub: the endpoint HF_ENDPOINT is not a plain address, as https://huggingface.co")
 	}
-	s.offline = isTrue("HF_HUB_OFFLINE")
+	s.offline = isTrue("HF_HUB_OFFLINE") || os.Getenv("HF_HUB_OFFLINE") == "" && isTrue("TRANSFORMERS_OFFLINE")
 	if !isTrue("HF_HUB_DISABLE_IMPLICIT_TOKEN") {
 		s.token, err = storedToken(home)
 	}
@@ -243,8 +243,10 @@ func homeDir() string {
 
 // storedToken returns the token of the environment or of a login; "" if there is none.
 func storedToken(home string) (string, error) {
-	if token := strings.TrimSpace(os.Getenv("HF_TOKEN")); token != "" {
-		return token, nil
+	for _, name := range []string{"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"} {
+		if token := strings.TrimSpace(os.Getenv(name)); token != "" {
+			return token, nil
+		}
 	}
 	file := variable("HF_TOKEN_PATH")
 	if file == "" {

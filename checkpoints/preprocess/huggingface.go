@@ -19,13 +19,13 @@ import (
 // applied: images are RGB here.
 var (
 	hfRead = []string{"do_resize", "size", "resample", "do_center_crop", "crop_size", "do_rescale", "rescale_factor",
-		"do_normalize", "image_mean", "image_std"}
+		"do_normalize", "image_mean", "image_std", "default_to_square"}
 	hfIgnored = []string{"image_processor_type", "feature_extractor_type", "processor_class", "auto_map",
-		"_valid_processor_keys", "do_convert_rgb", "data_format", "input_data_format", "default_to_square", "device",
-		"disable_grouping", "return_tensors"}
+		"_valid_processor_keys", "do_convert_rgb", "data_format", "input_data_format", "device", "disable_grouping",
+		"return_tensors"}
 	// transformers 5.23: a crop is of 224×224 unless crop_size states another.
 	hfProcessors = map[string]processor{
-		"ViT": {ResizeExact, false, half}, "Beit": {ResizeExact, false, half}, "Siglip": {ResizeExact, false, half},
+		"ViT": {ResizeExact, false, half}, "Beit": {ResizeExact, false, half}, "Siglip": {ResizeShortest, false, half},
 		"DINOv3ViT": {"", false, imageNet},
 		"DeiT":      {ResizeExact, true, half}, "Bit": {ResizeShortest, true, openAI}, "CLIP": {ResizeShortest, true, openAI},
 	}
@@ -128,6 +128,10 @@ func (c config) hfResize(s *Settings) error {
 		return err
 	}
 	byDefault, _, err := c.processor()
+	if c.Has("default_to_square") && byDefault.fit != "" {
+		square, squareErr := c.Bool("default_to_square", true)
+		err, byDefault.fit = cmp.Or(err, squareErr), map[bool]Resize{true: ResizeExact, false: ResizeShortest}[square]
+	}
 	if s.Resize, s.Size = byDefault.fit, [2]int{side, side}; err == nil && s.Resize == "" {
 		err = fmt.Errorf("size is %d, which processors read differently: want {height, width} or {shortest_edge}", side)
 	}

@@ -291,12 +291,15 @@ func (o *costs) run(c *cobra.Command, backend, dir string, seed uint64) error {
 		o.CPUTime = cpuTime
 	}
 	o.Seed, o.Logger, o.Memory = seed, cli.Logger(), inFreshProcess
-	rows := must.M1(o.Cost.Run(c.Context()))
+	rows, err := o.Cost.Run(c.Context())
+	if len(rows) == 0 {
+		return err
+	}
 	out.Printf("\n%s, %s\n\n", o.Backend, o.DType)
 	out.Print(analysis.Table(rows, "cost").Text() + "\n")
 	path := filepath.Join(dir, "cost.jsonl")
 	out.Field("rows", "%s", path)
-	return analysis.Write(path, rows)
+	return errors.Join(err, analysis.Write(path, rows))
 }
 
 // inFreshProcess measures the memory of one model in a new process.

@@ -50,8 +50,8 @@ func groupOf(variable string) (group string, decays bool) {
 }
 
 // layerOf numbers a variable for layer-wise decay, as BEiT (https://arxiv.org/abs/2106.08254) does: 0 for the embedding
-// of tokens (patch projection, class token, pretrained table), i+1 for block i, depth+1 for the final norm and the
-// head. An encoding, its gate and adapters are new like the head, so they have its layer, wherever their variables are.
+// of tokens (patch projection, class token, pretrained table), i+1 for block i, depth+1 for the final norm, a pool with
+// weights and the head. An encoding, its gate and adapters are new like the head, so they have its layer, wherever their variables are.
 func layerOf(variable string, depth int) int {
 	switch group, _ := groupOf(variable); group {
 	case groupPosition, groupGate, groupHead, groupLoRA:
@@ -62,7 +62,8 @@ func layerOf(variable string, depth int) int {
 	if block := blockOf(variable); block >= 0 {
 		return block + 1
 	}
-	if path.Base(path.Dir(variable)) == "norm" && !strings.Contains(variable, "/patch/") { // in any scope
+	if strings.Contains(variable, "/"+vit.ScopePool+"/") ||
+		path.Base(path.Dir(variable)) == "norm" && !strings.Contains(variable, "/patch/") { // in any scope
 		return depth + 1
 	}
 	return 0
@@ -133,7 +134,9 @@ func (t *Trainer) describeGroups() {
 		}
 	}
 	line := strings.Join(parts, ", ")
-	if o.LayerDecay > 0 {
+	backbone, _ := Frozen("backbone")
+	if layered := slices.ContainsFunc(backbone, func(group string) bool { return !slices.Contains(t.frozen, group) }); layered &&
+		o.LayerDecay > 0 {
 		line += fmt.Sprintf(", each layer ×%g of the one above", o.LayerDecay)
 	}
 	if !alike && t.Network == "/"+weight.ModelScope { // a detector's variables have no groups

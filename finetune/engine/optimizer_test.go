@@ -370,6 +370,7 @@ func TestGroupOf_EveryTrainedVariable(t *testing.T) {
 		{`position/lape/(table|prefix|block_00/(gain|offset))`, "position", false, 2},
 		{`position/(wepe|fourier|legendre|free)_(qkv|v)/block_00/(query|key|value)`, "position", false, 2},
 	}
+	is.Equal(t, "the layer of a pool with weights", layerOf("/vit/pool/query/weights", 12), 13) // as timm's unmatched ones
 	used := make([]bool, len(of))
 	for _, name := range gomlxtest.Encodings(position.Names()) {
 		c, err := vit.Config{ImageRows: 4, ImageCols: 6, Channels: 3, PatchSize: 2, Width: 12, Depth: 1, Heads: 3, Classes: 7,

@@ -32,8 +32,10 @@ func (t *Trainer) evaluate() (report.Eval, error) {
 		return row, err
 	}
 	c := &t.course
-	if measured && (score > c.Best || score == c.Best && float64(row.Loss) < c.BestLoss) { // small splits tie often
-		c.Best, c.BestLoss, c.BestStep = score, float64(row.Loss), t.step
+	loss := float64(row.Loss)
+	finite := loss-loss == 0                                                            // a diverged run has no best weights
+	if measured && finite && (score > c.Best || score == c.Best && loss < c.BestLoss) { // small splits tie often
+		c.Best, c.BestLoss, c.BestStep = score, loss, t.step
 		if err := t.save(checkpoints.BestDir); err != nil {
 			return row, err
 		}
@@ -198,7 +200,8 @@ func (t *Trainer) agree() error {
 	if t.Group.Size() == 1 {
 		return nil
 	}
-	state, err := json.Marshal(t.Task.State(t.course))
+	// Not State, which has the damaged images that this process alone has read.
+	state, err := json.Marshal([]any{t.Task.Identity(), t.course})
 	if err != nil {
 		return err
 	}

@@ -113,8 +113,8 @@ func (t *Trainer) evaluates() bool { return t.step%t.Interval == 0 || t.step == 
 
 // Exhausted reports whether no evaluation among the last Patience was better than those before.
 func (t *Trainer) Exhausted(step int, c TrainState) bool {
-	patience := t.Patience * t.Interval
-	return patience > 0 && c.Best >= 0 && step-c.BestStep >= patience
+	// BestStep is between two evaluations if it was the last step of a run that was extended.
+	return t.Patience > 0 && c.Best >= 0 && step/t.Interval-c.BestStep/t.Interval >= t.Patience
 }
 
 // Close frees the programs but not the variables.

@@ -47,6 +47,13 @@ func TestEveryPartOfEveryStepHasItsOwnDropout(t *testing.T) {
 	}
 }
 
+func TestExhausted_CountsEvaluations(t *testing.T) {
+	trainer := Trainer{Training: Training{Patience: 2, Interval: 10}}
+	for step, want := range map[int]bool{30: false, 39: false, 40: true} {
+		is.Equal(t, fmt.Sprint("step ", step), trainer.Exhausted(step, TrainState{BestStep: 25}), want) // of an extended run
+	}
+}
+
 // resumable is a task whose checkpoint is of another backend.
 type resumable struct{ Task }
 

@@ -28,7 +28,7 @@ type HeatMap struct {
 	Down, Across string // labels of the axes
 
 	// Limit is the end of the colour scale: blue at -Limit over light grey at 0 to red at Limit or, if all values are
-	// nonnegative, white at 0 to dark red at Limit. One that is not finite is 1.
+	// nonnegative, white at 0 to dark red at Limit. One that is not finite, or not above 0, is 1.
 	Limit    float64
 	Positive bool
 	Root     bool // of nonnegative values the colours are of the square roots, which shows small ones beside Limit
@@ -70,7 +70,7 @@ func HeatMaps(w io.Writer, maps [][]HeatMap) error {
 // plot draws the cells, with gonum's row 0 at the bottom turned to the top.
 func (h HeatMap) plot() (*plot.Plot, vg.Point) {
 	rows, cols := len(h.Values), len(h.Values[0])
-	if !finite(h.Limit) {
+	if !finite(h.Limit) || h.Limit <= 0 {
 		h.Limit = 1
 	}
 	colors, low := moreland.SmoothBlueRed().Palette(255), -h.Limit
