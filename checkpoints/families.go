@@ -213,7 +213,7 @@ func forExport(format string, c vit.Config, head bool, params map[string]any) (*
 // runs returns the reason why the software does not run a model that its config.json can describe.
 func (f *family) runs(c vit.Config, out map[string]any) (err error) {
 	if err := f.onGrid(c); err != nil {
-		return fmt.Errorf("%w: choose timm, onnx or native", err)
+		return fmt.Errorf("%w: %s", err, otherFormat)
 	}
 	switch {
 	case f.cannot != nil:

@@ -700,7 +700,7 @@ func TestTimmArgs_HaveTheirOrder(t *testing.T) {
 	}{
 		{gap, `{}`, args("num_heads", 16.0, "depth", 12.0, "in_chans", 3.0, "global_pool", "avg", "img_size", usual)},
 		{gap, `{"model_args":{"num_heads":8}}`, args("num_heads", 8.0)},
-		{"vit_base_patch32_clip_quickgelu_224", `{"model_args":{"act_layer":null}}`, args("act_layer", nil)},
+		{"vit_base_patch32_clip_quickgelu_224", `{"model_args":{"act_layer":null}}`, args("act_layer", "gelu")},
 		{gap, `{"model_args":{"act_layer":"SiLU"}}`, args("act_layer", "silu")},
 		{gap, `{"input_size":[1,30,40]}`, args("in_chans", 1.0, "img_size", usual)},
 		{gap, `{"input_size":[5,30,40],"model_args":{"in_chans":2}}`, args("in_chans", 2.0)},

@@ -77,7 +77,7 @@ func dinov2Hidden(c vit.Config, ratio float64) int {
 func dinov2Cannot(c vit.Config, out map[string]any) error {
 	if _, whole := out["mlp_ratio"].(int); !whole {
 		return errors.Errorf("transformers takes integers as mlp_ratio of Dinov2, and none makes %d hidden units of width "+
-			"%d: choose timm, onnx or native", c.MLPDim, c.Width)
+			"%d: %s", c.MLPDim, c.Width, otherFormat)
 	}
 	return nil
 }

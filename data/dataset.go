@@ -168,6 +168,17 @@ func (i *Info) Len() int { return len(i.Labels) }
 // Damaged returns the rows left out so far.
 func (i *Info) Damaged() []int { return slices.Sorted(maps.Keys(i.damaged)) }
 
+// damagedOf numbers the damaged among some rows by their places there.
+func (i *Info) damagedOf(rows []int) map[int]bool {
+	out := map[int]bool{}
+	for k, row := range rows {
+		if i.damaged[row] {
+			out[k] = true
+		}
+	}
+	return out
+}
+
 // Exclude excludes a damaged row from training and metrics, and returns the cause if that is not allowed; it is always
 // allowed with a nil cause. One goroutine may call it.
 func (i *Info) Exclude(row int, cause error) error {
@@ -226,6 +237,7 @@ func Subset(s Dataset, rows []int) Dataset {
 	}
 	out := &selection{Info: *s.Describe(), of: s, rows: rows}
 	out.Labels, out.Grids = picked(out.Labels, rows, 1), picked(out.Grids, rows, 1)
+	out.damaged = out.damagedOf(rows)
 	return out
 }
 

@@ -133,6 +133,7 @@ func TestFolder_Refuses(t *testing.T) {
 	}{
 		"Train/cat/1.png unlabeled/deep/1.png":          {ErrSplits, "unlabeled"},
 		"cat/1.png dog/1.png test/cat/1.png":            {ErrSplits, "cat"},
+		"cat/1.png p\xeache/1.png":                      {ErrUnlabelled, "UTF-8"},
 		"train/cat/1.png val/cat/1.png Valid/cat/1.png": {ErrSplits, "Valid and val"},
 		"train/cat/1.png training/cat/1.png":            {ErrSplits, "train and training"},
 		"test/cat/1.png val/cat/1.png":                  {ErrSplits, "test, val"},

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/wepe-go/wepe/internal/disk"
 )
@@ -93,6 +94,8 @@ func (in found) classFolders(dir string, classes []string) (*Files, error) {
 	}
 	for _, name := range in.folders { // a split need not have every class
 		switch {
+		case !utf8.ValidString(name): // JSON would have another name
+			return nil, fmt.Errorf("%s: class folder %q is not UTF-8: rename it", dir, name)
 		case in.images[name] == nil:
 			return nil, fmt.Errorf("%s: class folder %s has no images (%s)%s: remove it, or rename it to .%s, which is skipped",
 				dir, name, strings.Join(imageExtensions, ", "), in.besides(), name)
@@ -210,8 +213,8 @@ func (t *tree) walk(dir, below string, above []fs.FileInfo) error {
 
 // Split splits the files as a function of the seed, by the SHA-256 of the text SEED/CLASS/PATH: an image is held out
 // if the first 8 bytes, as a share of 2⁶⁴, are below share. PATH is relative to the class folder, or for shards
-// "SHARD: NAME" relative to Dir. So an image's part depends on no other image: one trained on is not held out after
-// others are added.
+// "SHARD: NAME" relative to Dir. So an image's part depends on no other image, and adding images moves none, except in
+// a class so small that the rule would put all into one part.
 //
 // At least one image of each class is for training, and of two or more at least one is held out: the one with the
 // largest or the smallest hash, if the rule would put all into the other part.

@@ -20,6 +20,9 @@ const (
 	tagCompression  = 0x0103
 	tagPhotometric  = 0x0106
 	typeShort       = 3
+	typeLong        = 4
+	typeSignedShort = 8
+	typeSignedLong  = 9
 	pngColour       = 25 // the byte with the type of colours
 	upright         = 1
 	mirrored        = 2
@@ -56,8 +59,13 @@ func tiffTag(tiff []byte, tag uint16) int {
 		if len(entries) < 12 {
 			break
 		}
-		if order.Uint16(entries) == tag && order.Uint16(entries[2:]) == typeShort {
-			return int(order.Uint16(entries[8:]))
+		if order.Uint16(entries) == tag {
+			switch order.Uint16(entries[2:]) {
+			case typeShort, typeSignedShort:
+				return int(order.Uint16(entries[8:]))
+			case typeLong, typeSignedLong: // as Pillow reads it
+				return int(order.Uint32(entries[8:]))
+			}
 		}
 		entries = entries[12:]
 	}

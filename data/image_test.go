@@ -152,15 +152,20 @@ func FuzzDecode(f *testing.F) {
 func FuzzEXIF(f *testing.F) {
 	little := []byte("II*\x00\x08\x00\x00\x00\x02\x00\x00\x01\x03\x00\x01\x00\x00\x00\x06\x00\x00\x00" + // another tag
 		"\x12\x01\x03\x00\x01\x00\x00\x00\x06\x00\x00\x00\x00\x00\x00\x00")
-	campaign.Fuzz(f, [][]byte{turnedEXIF, little}, func(t *testing.T, raw []byte) {
+	long := []byte("MM\x00*\x00\x00\x00\x08\x00\x01\x01\x12\x00\x04\x00\x00\x00\x01\x00\x00\x00\x06\x00\x00\x00\x00")
+	if v := orientation(long); v != 6 {
+		f.Errorf("a long orientation of 6 is %d", v)
+	}
+	campaign.Fuzz(f, [][]byte{turnedEXIF, little, long}, func(t *testing.T, raw []byte) {
 		v := orientation(raw)
 		if v == upright {
 			return
 		}
 		for i := range raw { // some entry contains it
 			for _, order := range []binary.ByteOrder{binary.LittleEndian, binary.BigEndian} {
-				if entry := raw[i:]; len(entry) >= 12 && order.Uint16(entry) == 0x0112 && order.Uint16(entry[2:]) == 3 &&
-					int(order.Uint16(entry[8:])) == v && v > 1 && v <= 8 {
+				if entry := raw[i:]; len(entry) >= 12 && order.Uint16(entry) == 0x0112 && v > 1 && v <= 8 &&
+					(slices.Contains([]uint16{3, 8}, order.Uint16(entry[2:])) && int(order.Uint16(entry[8:])) == v ||
+						slices.Contains([]uint16{4, 9}, order.Uint16(entry[2:])) && int(order.Uint32(entry[8:])) == v) {
 					return
 				}
 			}

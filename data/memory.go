@@ -91,6 +91,7 @@ func (m *InMemory) Subset(rows []int) *InMemory {
 	size := m.Height * m.Width * m.Channels
 	out := &InMemory{Info: m.Info, Pixels: picked(m.Pixels, rows, size), Float: picked(m.Float, rows, size)}
 	out.Labels, out.Grids = picked(m.Labels, rows, 1), picked(m.Grids, rows, 1)
+	out.damaged = m.damagedOf(rows)
 	return out
 }
 

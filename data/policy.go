@@ -96,13 +96,18 @@ var bigVisionChoices = append(slices.Clip(common),
 var torchvisionChoices = []choice{
 	{"Identity", nil},
 	{"ShearX", signed(0.3)}, {"ShearY", signed(0.3)},
-	{"TranslateX", func(l level) float64 { return math.Trunc(l.sign * l.strength * 150 / 331 * float64(l.width)) }},
-	{"TranslateY", func(l level) float64 { return math.Trunc(l.sign * l.strength * 150 / 331 * float64(l.height)) }},
+	{"TranslateX", func(l level) float64 { return translated(l, l.width) }},
+	{"TranslateY", func(l level) float64 { return translated(l, l.height) }},
 	{"Rotate", signed(30)},
 	{"Brightness", about}, {"Color", about}, {"Contrast", about}, {"Sharpness", about},
 	{"Posterize", func(l level) float64 { return 8 - math.RoundToEven(l.strength*4) }},
-	{"Solarize", func(l level) float64 { return 255 * (1 - l.strength) }},
+	{"Solarize", func(l level) float64 { return 255 - math.Round(510*l.strength)/2 }}, // steps of 8.5
 	{"AutoContrast", constant(0)}, {"Equalize", constant(0)},
+}
+
+// translated is rounded to float32, as torchvision's, before it is truncated.
+func translated(l level, side int) float64 {
+	return math.Trunc(float64(float32(l.sign * l.strength * 150 / 331 * float64(side))))
 }
 
 func about(l level) float64 { return 1 + l.sign*l.strength*0.9 }

@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/wepe-go/wepe/data/internal/parquet"
 	"github.com/wepe-go/wepe/internal/disk"
@@ -104,6 +105,9 @@ func Find(dir string) (parts Parts, format string, err error) {
 				classes = names
 			}
 			*to, err = newShards(dir, paths[i], in, labels, classes)
+			if s, ok := in.(*tarShards); ok && err == nil && s.beyond > 0 {
+				(*to).Ignored = map[string]int{"images with another dot in their names": s.beyond}
+			}
 		}
 		if err != nil {
 			return Parts{}, "", fmt.Errorf("data: %s: %w", dir, err)
@@ -173,6 +177,8 @@ func newShards(dir string, paths []string, in container, labels []int32, classes
 	if classes == nil {
 		text, err := disk.ReadFile(filepath.Join(dir, classNamesFile), maxClassNames)
 		switch {
+		case err == nil && !utf8.Valid(text):
+			err = fmt.Errorf("%s is not UTF-8: convert it", classNamesFile)
 		case err == nil:
 			text := strings.ReplaceAll(strings.TrimPrefix(string(text), "\ufeff"), "\r\n", "\n")
 			classes = strings.Split(strings.TrimSpace(text), "\n")
@@ -234,6 +240,7 @@ type tarShards struct {
 	files  []*os.File // open while they are in use
 	images []member
 	dotted string // an image that is none by WebDataset's rule: its extension begins at the first dot
+	beyond int    // images like it
 }
 
 // member is an image: its shard, its name, and the bytes of its content.
@@ -318,6 +325,7 @@ func (s *tarShards) index(labels *[]int32, shardPath string) error {
 			img = &member{len(s.files) - 1, header.Name, at, header.Size}
 		case isImage(base):
 			s.dotted = name
+			s.beyond++
 		}
 	}
 }

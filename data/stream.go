@@ -45,13 +45,8 @@ func (f *Files) Stream(p preprocess.Settings, how Streaming) (Dataset, error) {
 // subset returns the given rows, in the order given.
 func (s *stream) subset(rows []int) *stream {
 	out := *s
-	out.files.Files, out.damaged = s.files.Subset(rows), nil
+	out.files.Files, out.damaged = s.files.Subset(rows), s.damagedOf(rows)
 	out.Labels = out.files.Labels
-	for k, row := range rows {
-		if s.damaged[row] {
-			_ = out.Exclude(k, nil)
-		}
-	}
 	return &out
 }
 

@@ -6,7 +6,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"math"
 	"mime"
 	"mime/multipart"
 	"net"
@@ -110,7 +112,7 @@ func (u *upload) read(w http.ResponseWriter, r *http.Request, parse func(raw []b
 		if parameters["boundary"] == "" {
 			return failure{http.StatusBadRequest, "multipart/form-data without a boundary"}
 		}
-		return u.form(multipart.NewReader(body, parameters["boundary"]))
+		return u.form(body, parameters["boundary"])
 	}
 	raw, err := u.all(body)
 	switch {
@@ -155,10 +157,32 @@ func (u *upload) all(r io.Reader) ([]byte, error) {
 	}
 }
 
+// bounded ends with an error after as many bytes.
+type bounded struct {
+	io.Reader
+	left int
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, fmt.Errorf("the header of a part has more than %d bytes", partHeader)
+	}
+	n, err := b.Reader.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}
+
+// partHeader bounds the header of a part, whose memory is not counted, in bytes.
+const partHeader = 16 << 10
+
 // form reads a file from each part of a form.
-func (u *upload) form(parts *multipart.Reader) error {
+func (u *upload) form(body io.Reader, boundary string) error {
+	in := &bounded{Reader: body}
+	parts := multipart.NewReader(in, boundary)
 	for {
+		in.left = partHeader
 		part, err := parts.NextPart()
+		in.left = math.MaxInt
 		if errors.Is(err, io.EOF) && len(u.files) > 0 {
 			return nil
 		}

@@ -369,6 +369,10 @@ func TestServe_EachFailureHasItsStatus(t *testing.T) {
 	const boundary = "multipart/form-data; boundary=x"
 	field := "--x\r\nContent-Disposition: form-data; name=\"top\"\r\n\r\n3\r\n--x--\r\n"
 	one := `{"input": "` + base64.StdEncoding.EncodeToString(dot)
+	padded := func(n int) string { // the header of a part
+		return fmt.Sprintf("--x\r\nContent-Disposition: form-data; name=a; filename=a\r\nX: %s\r\n\r\n%s\r\n--x--\r\n",
+			strings.Repeat("a", n), dot)
+	}
 	const predict, embed, asJSON = "POST /v1/predict", "POST /v1/embeddings", "application/json"
 	for _, c := range []struct {
 		route, kind string
@@ -380,6 +384,7 @@ func TestServe_EachFailureHasItsStatus(t *testing.T) {
 		{predict, "", pixels(32, 32, red), 413}, {predict, kind, four, 413}, {predict, kind, none, 400},
 		{predict, "multipart/form-data", "x", 400}, {predict, kind, "--x", 400}, {predict, "image/png", "GIF", 415},
 		{embed, "image/png", "", 415}, {predict, "image/png; q", dot, 415}, {predict, "", dot[:len(dot)-20], 422},
+		{predict, boundary, padded(10), 200}, {predict, boundary, padded(40_000), 400},
 		{predict, boundary, field, 415}, {"POST /v2/predict", "", dot, 404}, {predict, "", pixels(13, 5, red), 500},
 		{"GET /v1/model?similarity=1", "", dot, 400}, {"GET /v1/model?x=true", "", dot, 400},
 		{"GET /v1/predict", "", dot, 405}, {"PUT /v1/embeddings", "", dot, 405}, {"POST /v1/model", "", dot, 405},

@@ -188,7 +188,11 @@ func (s Settings) For(rows, cols int) (Settings, error) {
 	}
 	scaled := func(size, to, from int) int { return int(math.Round(float64(size) * float64(to) / float64(from))) }
 	if s.Resize != "" {
-		s.Size = [2]int{scaled(s.Size[0], rows, oldRows), scaled(s.Size[1], cols, oldCols)}
+		size := [2]int{scaled(s.Size[0], rows, oldRows), scaled(s.Size[1], cols, oldCols)}
+		if s.Crop != [2]int{} && s.RoundCrop && s.cropPct() > 0 {
+			size = [2]int{int(float64(rows) / s.cropPct()), int(float64(cols) / s.cropPct())}
+		}
+		s.Size = size
 	}
 	if s.Crop != [2]int{} {
 		s.Crop = [2]int{rows, cols}

@@ -232,6 +232,14 @@ func TestSettings_ForAnotherSize(t *testing.T) {
 	} {
 		is.Equal(t, c.was, gomlxtest.Must(c.was.For(6, 10))(t), c.want)
 	}
+	ofTimm := func(side int, portion float64) Settings { // int(side/portion), as timm 1.0.31's transforms_factory.py
+		return gomlxtest.Must(Parse(fmt.Appendf(nil, `{"input_size":[3,%d,%[1]d],"crop_pct":%g}`, side, portion)))(t)
+	}
+	for _, portion := range []float64{0.8, 0.875, 0.9, 0.95, 0.96, 0.965, 1} {
+		for side := 96; side < 600; side += 31 {
+			is.Equal(t, fmt.Sprint(portion, side), gomlxtest.Must(ofTimm(224, portion).For(side, side))(t), ofTimm(side, portion))
+		}
+	}
 	_, err := Settings{Resize: ResizeShortest, Size: [2]int{8, 8}}.For(6, 10) // of any size
 	refused(t, "no crop", err, "preprocess: ")
 }

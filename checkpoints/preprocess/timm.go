@@ -53,6 +53,18 @@ func (c config) timm() (s Settings, err error) {
 	return s, nil
 }
 
+// cropPct returns the crop_pct of timm that gives Size, of those the shortest decimal, as in timm's files; 0 if none does.
+func (s Settings) cropPct() float64 {
+	for unit := 1.0; unit <= 1e12; unit *= 10 {
+		portion := math.Floor(float64(s.Crop[0])/float64(s.Size[0])*unit*(1+1e-15)) / unit
+		resized := func(k int) int { return int(float64(s.Crop[k]) / portion) } // timm truncates the quotient
+		if 0 < portion && portion <= 1 && resized(0) == s.Size[0] && resized(1) == s.Size[1] {
+			return portion
+		}
+	}
+	return 0
+}
+
 // Timm converts s to the fields of timm's pretrained_cfg, for a model of images of rows×cols: images are resized to
 // input_size/crop_pct and cropped. A crop with different shares of the two sides is an error.
 func (s Settings) Timm(rows, cols int) (map[string]any, error) {
@@ -69,12 +81,7 @@ func (s Settings) Timm(rows, cols int) (map[string]any, error) {
 	case s.Crop != [2]int{} && s.Resize == "":
 		return nil, errors.New("preprocess: timm has no crop without a resize")
 	case s.Crop != [2]int{}:
-		portion = float64(s.Crop[0]) / float64(s.Size[0])
-		resized := func(k int) int { return int(float64(s.Crop[k]) / portion) }
-		for resized(0) < s.Size[0] { // timm truncates the quotient
-			portion = math.Nextafter(portion, 0)
-		}
-		if resized(0) != s.Size[0] || resized(1) != s.Size[1] || portion > 1 {
+		if portion = s.cropPct(); portion == 0 {
 			return nil, fmt.Errorf("preprocess: timm has no crop of %v out of %v: both sides have to shrink by one factor",
 				s.Crop, s.Size)
 		}

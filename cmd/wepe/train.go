@@ -152,6 +152,8 @@ func (o *single) run(c *cobra.Command, model string) error {
 	switch {
 	case o.augmentation != "" && filepath.Ext(o.augmentation) != ".png":
 		return cli.Usagef("--show-augmentation %s: want a name that ends in .png", o.augmentation)
+	case d.HasValidation() && slices.Contains(setting.Keys(strings.Join(o.set, ";")), "val_fraction"):
+		return cli.Usagef("val_fraction has no effect: %s has validation images", d.Name)
 	case strings.Contains(o.position, ","):
 		return cli.Usagef("--position %s: wepe train takes one, wepe compare several", o.position)
 	case o.position != "":

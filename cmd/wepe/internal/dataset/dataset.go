@@ -17,6 +17,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
@@ -189,7 +190,10 @@ func (d *Dataset) openVTAB(rest string) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	lists, err := vtab.Open(dir, tasks[:1], false, cli.Logger())
+	if len(tasks) > 1 {
+		return cli.Usagef("vtab:%s is a group of %d tasks: name one of them", name, len(tasks))
+	}
+	lists, err := vtab.Open(dir, tasks, false, cli.Logger())
 	if err != nil {
 		return err
 	}
@@ -212,6 +216,9 @@ func (d *Dataset) openDirectory(dir string) error {
 	defer debug.FreeOSMemory() // an index is much smaller than its source
 	if err := d.absolute("", dir); err != nil {
 		return err
+	}
+	if !utf8.ValidString(d.Spec) { // a run's files would have another name
+		return fmt.Errorf("the path %q is not UTF-8: rename it, or use a link", d.Spec)
 	}
 	d.Name = filepath.Base(d.Spec)
 	if _, err := os.Stat(filepath.Join(dir, "train.bin")); err == nil {
@@ -367,7 +374,7 @@ func (d *Dataset) read(ctx context.Context, settings preprocess.Settings, stream
 				*to = memory
 			}
 		}
-		if image := (*data.ImageError)(nil); errors.As(err, &image) && image.Damaged {
+		if image := (*data.ImageError)(nil); errors.As(err, &image) && image.Damaged && !d.options.Unlabelled {
 			err = fmt.Errorf("%w; --stream --on-damaged skip leaves up to one in a hundred out", err)
 		}
 		if err != nil {
@@ -508,6 +515,9 @@ func (d *Dataset) Rename(name string) {
 
 // Images is the number of training images.
 func (d *Dataset) Images() int { return d.train }
+
+// HasValidation reports whether there are validation images, so that none are split off those for training.
+func (d *Dataset) HasValidation() bool { return d.validation > 0 }
 
 // Generated reports whether the images are the embedded shapes.
 func (d *Dataset) Generated() bool { return d.task != "" }
