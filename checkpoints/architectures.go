@@ -90,8 +90,17 @@ func timmArgs(name string, config strictjson.Object) (map[string]any, error) {
 		return nil, err
 	}
 	for key, value := range args {
-		if value == nil { // None replaces the architecture's argument: create_model drops only its caller's
-			args[key] = t.Classes[a.Class][key]
+		if value != nil {
+			continue
+		}
+		// None replaces the architecture's argument: create_model drops only its caller's.
+		switch byDefault, known := t.Classes[a.Class][key]; byDefault.(type) {
+		case bool:
+			args[key] = false
+		default:
+			if args[key] = byDefault; !known {
+				delete(args, key)
+			}
 		}
 	}
 	canonicalize(args)

@@ -282,9 +282,9 @@ func (w *weights) has(name string) bool {
 	return ok
 }
 
-// labelsIn returns the names of n classes, in id2label or in timm's label_names; nil if neither is there. label_names is
-// a list or, for classes with gaps between their numbers, an object. Other places may have the names of another head:
-// labels of old files, and pretrained_cfg.
+// labelsIn returns the names of n classes, in id2label or in timm's label_names; nil if neither is there. label_names
+// is a list or, for classes with gaps between their numbers, an object. Other places may have the names of another
+// head: labels of old files, and pretrained_cfg.
 func labelsIn(o strictjson.Object, n int) ([]string, error) {
 	const key, timmKey = "id2label", "label_names"
 	var labels []string
@@ -296,7 +296,7 @@ func labelsIn(o strictjson.Object, n int) ([]string, error) {
 		return labels, nil
 	}
 	var byID map[string]string
-	if o.Read(timmKey, &byID, "") == nil && len(byID) > 0 {
+	if n > 0 && o.Read(timmKey, &byID, "") == nil && len(byID) > 0 {
 		for i := range n {
 			labels = append(labels, cmp.Or(byID[strconv.Itoa(i)], fmt.Sprint("LABEL_", i)))
 			delete(byID, strconv.Itoa(i))

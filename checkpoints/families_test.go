@@ -688,9 +688,10 @@ func TestFieldsIn_ImageTower(t *testing.T) {
 	}
 }
 
-// timm.create_model ignores arguments that are None; a file's own arguments come before the architecture's, then those
-// of pretrained_cfg (_update_default_model_kwargs in timm/models/_builder.py: the channels, the pooling and, with
-// fixed_input_size or without a position table, the size), which older files have at their top level, then the class's.
+// A file's own arguments, also None, come before the architecture's (create_model in timm/models/_factory.py), then
+// those of pretrained_cfg (_update_default_model_kwargs in timm/models/_builder.py: the channels, the pooling and,
+// with fixed_input_size or without a position table, the size), which older files have at their top level, then the
+// class's.
 func TestTimmArgs_HaveTheirOrder(t *testing.T) {
 	const gap, mixed = "vit_base_patch16_gap_224", "vit_small_patch16_rope_mixed_224" // gap: of 16 heads, avg
 	size, usual := []any{30.0, 40.0}, []any{224.0, 224.0}
@@ -700,7 +701,8 @@ func TestTimmArgs_HaveTheirOrder(t *testing.T) {
 	}{
 		{gap, `{}`, args("num_heads", 16.0, "depth", 12.0, "in_chans", 3.0, "global_pool", "avg", "img_size", usual)},
 		{gap, `{"model_args":{"num_heads":8}}`, args("num_heads", 8.0)},
-		{"vit_base_patch32_clip_quickgelu_224", `{"model_args":{"act_layer":null}}`, args("act_layer", "gelu")},
+		{"vit_base_patch32_clip_quickgelu_224", `{"model_args":{"act_layer":null,"qkv_bias":null,"use_naflex":null}}`,
+			args("act_layer", "gelu", "qkv_bias", false)},
 		{gap, `{"model_args":{"act_layer":"SiLU"}}`, args("act_layer", "silu")},
 		{gap, `{"input_size":[1,30,40]}`, args("in_chans", 1.0, "img_size", usual)},
 		{gap, `{"input_size":[5,30,40],"model_args":{"in_chans":2}}`, args("in_chans", 2.0)},

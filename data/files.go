@@ -33,7 +33,7 @@ type Files struct {
 	Classes []string
 	// In is what the images are read from: a directory, tar or Parquet files. Its methods are safe for concurrent use.
 	In      container
-	Ignored map[string]int // files beside the images that are of no type that Folder reads, by extension
+	Ignored map[string]int // files beside the images, by extension or by the reason why they are not read
 
 	shards string  // identifies the container's shards, "" for separate files
 	parts  []int32 // [n], indices in the container; nil for 0, 1, 2, …

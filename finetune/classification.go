@@ -396,7 +396,7 @@ func (c *classification) Finish(context.Context) (err error) {
 	return c.draw()
 }
 
-// damaged counts the damaged images that any process has read.
+// damaged counts the damaged images that any process has read, before a resumption the first one.
 func (c *classification) damaged(set data.Dataset) (int, error) {
 	if set == nil {
 		return 0, nil

@@ -78,7 +78,7 @@ func (m *Model) eachEncoder() []position.Encoder {
 	return position.Parts(m.encoder)
 }
 
-// scalars returns the learned scalars of the encoding for the log; nil for encodings without any. The second of two with
+// scalars returns the learned scalars of the encoding for the log; nil for encodings without any. The second of two of
 // one name is called NAME of ENCODING.
 func (m *Model) scalars() (map[string]report.JSONFloat, error) {
 	var out map[string]report.JSONFloat

@@ -129,8 +129,9 @@ func TestEncoder_WarnsOfPatchesThatFloat32CannotDistinguish(t *testing.T) {
 		{5, 7, kv{ParamOmega3: 1.085, ParamAlphaU: 0.3}, 0, 1, ""},
 		{4, 6, kv{ParamDerivative: false, ParamAlphaU: 1, ParamAlphaV: 1}, 0, 1e-9, ParamDerivative + ", another"},
 		{1, 4, kv{ParamAlphaU: 2}, 0, 1e-9, "a smaller " + ParamAlphaU},
-		{2, 2, kv{ParamAlphaU: 1, ParamAlphaV: 1, ParamOffsetU: 0.25, ParamOffsetV: 0.25}, 0, 1e-7, ParamAlphaScale}, // the pole
-		{32, 32, kv{ParamRows: 64, ParamCols: 64}, 1.6e-3, 1.8e-3, ""},                                               // means of four
+		{2, 2, kv{ParamAlphaU: 1, ParamAlphaV: 1, ParamOffsetU: 0.25, ParamOffsetV: 0.25}, // one is on the pole
+			0, 1e-7, ParamAlphaScale},
+		{32, 32, kv{ParamRows: 64, ParamCols: 64}, 1.6e-3, 1.8e-3, ""}, // means of four
 	} {
 		e := New(model.NewStore().RootScope(), c.rows, c.cols, 2).with(c.params).encoder()
 		rows := e.config.hostFeatures()

@@ -232,14 +232,19 @@ func TestSettings_ForAnotherSize(t *testing.T) {
 	} {
 		is.Equal(t, c.was, gomlxtest.Must(c.was.For(6, 10))(t), c.want)
 	}
-	ofTimm := func(side int, portion float64) Settings { // int(side/portion), as timm 1.0.31's transforms_factory.py
-		return gomlxtest.Must(Parse(fmt.Appendf(nil, `{"input_size":[3,%d,%[1]d],"crop_pct":%g}`, side, portion)))(t)
+	ofTimm := func(rows, cols int, portion float64) Settings { // int(side/portion), timm 1.0.31's transforms_factory.py
+		return gomlxtest.Must(Parse(fmt.Appendf(nil, `{"input_size":[3,%d,%d],"crop_pct":%g}`, rows, cols, portion)))(t)
 	}
 	for _, portion := range []float64{0.8, 0.875, 0.9, 0.95, 0.96, 0.965, 1} {
-		for side := 96; side < 600; side += 31 {
-			is.Equal(t, fmt.Sprint(portion, side), gomlxtest.Must(ofTimm(224, portion).For(side, side))(t), ofTimm(side, portion))
+		for _, from := range []int{224, 256, 384} {
+			for side := 96; side < 600; side += 31 {
+				is.Equal(t, fmt.Sprint(portion, from, side), gomlxtest.Must(ofTimm(from, from, portion).For(side, side))(t),
+					ofTimm(side, side, portion))
+			}
 		}
 	}
+	// The columns alone would have fewer digits.
+	gomlxtest.Must(ofTimm(224, 288, 0.902).Timm(224, 288))(t)
 	_, err := Settings{Resize: ResizeShortest, Size: [2]int{8, 8}}.For(6, 10) // of any size
 	refused(t, "no crop", err, "preprocess: ")
 }

@@ -53,13 +53,17 @@ func (c config) timm() (s Settings, err error) {
 	return s, nil
 }
 
-// cropPct returns the crop_pct of timm that gives Size, of those the shortest decimal, as in timm's files; 0 if none does.
+// cropPct returns the crop_pct of timm that gives Size, of those one of few digits, as in timm's files; 0 if there is
+// none.
 func (s Settings) cropPct() float64 {
-	for unit := 1.0; unit <= 1e12; unit *= 10 {
-		portion := math.Floor(float64(s.Crop[0])/float64(s.Size[0])*unit*(1+1e-15)) / unit
-		resized := func(k int) int { return int(float64(s.Crop[k]) / portion) } // timm truncates the quotient
-		if 0 < portion && portion <= 1 && resized(0) == s.Size[0] && resized(1) == s.Size[1] {
-			return portion
+	most := min(float64(s.Crop[0])/float64(s.Size[0]), float64(s.Crop[1])/float64(s.Size[1]))
+	for digits := 1.0; digits <= 1e12; digits *= 10 {
+		for _, unit := range []float64{digits, 2 * digits} { // 0.1, 0.05, 0.01, 0.005
+			portion := math.Floor(most*unit*(1+1e-15)) / unit
+			resized := func(k int) int { return int(float64(s.Crop[k]) / portion) } // timm truncates the quotient
+			if 0 < portion && portion <= 1 && resized(0) == s.Size[0] && resized(1) == s.Size[1] {
+				return portion
+			}
 		}
 	}
 	return 0

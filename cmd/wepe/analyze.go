@@ -114,7 +114,7 @@ func (o *analyzing) run(c *cobra.Command, paths []string) error {
 	if o.initial && o.size != [2]int{} {
 		return cli.Usagef("--include-init: the initial weights of a run have its own image size: leave out --size")
 	}
-	cli.Unread(c, "in an analysis, which needs every image", "stream", "workers", "on-damaged", "verify-images")
+	cli.Unread(c, "in an analysis, which needs every image that it shows", "on-damaged")
 	d := must.M1(dataset.Open(ctx, o.data, o.images))
 	b := openBackend(o.backend, 0)
 	defer b.Finalize()

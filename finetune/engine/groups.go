@@ -51,7 +51,8 @@ func groupOf(variable string) (group string, decays bool) {
 
 // layerOf numbers a variable for layer-wise decay, as BEiT (https://arxiv.org/abs/2106.08254) does: 0 for the embedding
 // of tokens (patch projection, class token, pretrained table), i+1 for block i, depth+1 for the final norm, a pool with
-// weights and the head. An encoding, its gate and adapters are new like the head, so they have its layer, wherever their variables are.
+// weights and the head. An encoding, its gate and adapters are new like the head, so they have its layer, wherever
+// their variables are.
 func layerOf(variable string, depth int) int {
 	switch group, _ := groupOf(variable); group {
 	case groupPosition, groupGate, groupHead, groupLoRA:
@@ -135,8 +136,8 @@ func (t *Trainer) describeGroups() {
 	}
 	line := strings.Join(parts, ", ")
 	backbone, _ := Frozen("backbone")
-	if layered := slices.ContainsFunc(backbone, func(group string) bool { return !slices.Contains(t.frozen, group) }); layered &&
-		o.LayerDecay > 0 {
+	layers := slices.ContainsFunc(backbone, func(group string) bool { return !slices.Contains(t.frozen, group) })
+	if layers && o.LayerDecay > 0 {
 		line += fmt.Sprintf(", each layer ×%g of the one above", o.LayerDecay)
 	}
 	if !alike && t.Network == "/"+weight.ModelScope { // a detector's variables have no groups

@@ -11,6 +11,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,8 +34,8 @@ func (t *Trainer) evaluate() (report.Eval, error) {
 	}
 	c := &t.course
 	loss := float64(row.Loss)
-	finite := loss-loss == 0                                                            // a diverged run has no best weights
-	if measured && finite && (score > c.Best || score == c.Best && loss < c.BestLoss) { // small splits tie often
+	diverged := math.IsNaN(loss) || math.IsInf(loss, 0)
+	if measured && !diverged && (score > c.Best || score == c.Best && loss < c.BestLoss) { // small splits tie often
 		c.Best, c.BestLoss, c.BestStep = score, loss, t.step
 		if err := t.save(checkpoints.BestDir); err != nil {
 			return row, err

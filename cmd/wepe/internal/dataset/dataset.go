@@ -217,9 +217,6 @@ func (d *Dataset) openDirectory(dir string) error {
 	if err := d.absolute("", dir); err != nil {
 		return err
 	}
-	if !utf8.ValidString(d.Spec) { // a run's files would have another name
-		return fmt.Errorf("the path %q is not UTF-8: rename it, or use a link", d.Spec)
-	}
 	d.Name = filepath.Base(d.Spec)
 	if _, err := os.Stat(filepath.Join(dir, "train.bin")); err == nil {
 		return fmt.Errorf("this is CIFAR-100: use --data cifar100:%s", dir)
@@ -262,7 +259,9 @@ func (d *Dataset) setFiles(train, validation, test *data.Files) {
 
 func (d *Dataset) absolute(prefix, path string) error {
 	path, err := filepath.Abs(path)
-	d.Spec = prefix + path
+	if d.Spec = prefix + path; err == nil && !utf8.ValidString(path) { // a run's files would have another name
+		err = fmt.Errorf("the path %q is not UTF-8: rename it, or use a link", path)
+	}
 	return err
 }
 
