@@ -38,8 +38,8 @@ func orientation(tiff []byte) int {
 	return upright
 }
 
-// tiffTag returns the first number of a tag in a TIFF structure, -1 if it has none of two or four bytes: byte order, 42,
-// offset of the first directory; there a count and entries of tag, type, number of values and value (TIFF 6.0,
+// tiffTag returns the first number of a tag in a TIFF structure, -1 if it has none of two or four bytes: byte order,
+// 42, offset of the first directory; there a count and entries of tag, type, number of values and value (TIFF 6.0,
 // section 2).
 func tiffTag(tiff []byte, tag uint16) int {
 	var order binary.ByteOrder = binary.LittleEndian
