@@ -46,7 +46,9 @@ type Cost struct {
 func (c Cost) config(size string, side int, v study.Variant) (vit.Config, error) {
 	config, err := vit.Variant(size)
 	config.ImageRows, config.ImageCols, config.Classes, config.Position = side, side, 100, v.Position
-	config.DType = c.DType
+	if config.DType = c.DType; err == nil {
+		_, err = config.Resolve()
+	}
 	return config, err
 }
 
@@ -79,11 +81,7 @@ func (c Cost) Run(ctx context.Context) (rows []Row, err error) {
 	for _, size := range c.Sizes { // a wrong one is said before the first is measured
 		for _, side := range c.Sides {
 			for _, v := range c.Variants {
-				config, err := c.config(size, side, v)
-				if err == nil {
-					_, err = config.Resolve()
-				}
-				if err != nil {
+				if _, err := c.config(size, side, v); err != nil {
 					return nil, fmt.Errorf("%s, %d: %w", size, side, err)
 				}
 			}

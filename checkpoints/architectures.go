@@ -94,13 +94,12 @@ func timmArgs(name string, config strictjson.Object) (map[string]any, error) {
 			continue
 		}
 		// None replaces the architecture's argument: create_model drops only its caller's.
-		switch byDefault, known := t.Classes[a.Class][key]; byDefault.(type) {
-		case bool:
-			args[key] = false
-		default:
-			if args[key] = byDefault; !known {
-				delete(args, key)
-			}
+		byDefault, known := t.Classes[a.Class][key]
+		if _, truth := byDefault.(bool); truth {
+			byDefault = false
+		}
+		if args[key] = byDefault; !known {
+			delete(args, key)
 		}
 	}
 	canonicalize(args)

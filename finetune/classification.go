@@ -401,10 +401,9 @@ func (c *classification) damaged(set data.Dataset) (int, error) {
 	if set == nil {
 		return 0, nil
 	}
-	own := set.Describe().Damaged()
-	said, err := json.Marshal(own)
-	if err != nil || c.Group.Size() == 1 {
-		return len(own), err
+	said, err := json.Marshal(set.Describe().Damaged())
+	if err != nil {
+		return 0, err
 	}
 	all, err := c.Group.Gather(said)
 	damaged := map[int]bool{}

@@ -109,10 +109,8 @@ func (r Recipe) UnusedSetting(settings string, positions ...string) error {
 func (r Recipe) without(key string) string {
 	a := r.Augment
 	frozen, _ := engine.Frozen(r.frozen())
-	backbone, _ := engine.Frozen("backbone")
-	layers := slices.ContainsFunc(backbone, func(group string) bool { return !slices.Contains(frozen, group) })
 	switch {
-	case key == "optimizer.layer_decay" && r.Optimizer.LayerDecay > 0 && !layers:
+	case key == "optimizer.layer_decay" && r.Optimizer.LayerDecay > 0 && !engine.TrainsBackbone(frozen):
 		return "a freeze that trains the backbone"
 	case key == "late_mixup_alpha" && r.LateMixupAlpha > 0 && r.MixupSwitchEpoch == 0:
 		return "mixup_switch_epoch, the first epoch with it"

@@ -81,7 +81,8 @@ func (r Recipe) adopt(s *initialModel) (Recipe, error) {
 	}
 	r.Params = maps.Clone(r.Params)
 	its, params := maps.Clone(s.Params), c.TrainedGrid() // the run's images may have another size
-	for name := range params {                           // 0 is the model's own grid
+	// 0 is the model's own grid.
+	for name := range params {
 		if fmt.Sprint(r.Params[name]) == "0" {
 			delete(r.Params, name)
 		}

@@ -265,14 +265,15 @@ func (s *Study) trained() (all []trained, notes []string, err error) {
 		if len(rows.Results) == 0 && len(foreign) > 0 {
 			rows.Evals = nil
 		}
-		for _, results := range [][]report.Result{rows.Results, other.Results} {
+		all = append(all, trained{u, rows, latest(other.Results)})
+		if len(s.Tasks) == 1 {
+			continue
+		}
+		for _, results := range [][]report.Result{rows.Results, all[len(all)-1].other} {
 			for i := range results {
-				if len(s.Tasks) > 1 { // two may have one dataset
-					results[i].Dataset = u.Task.Name
-				}
+				results[i].Dataset = u.Task.Name // two tasks may have one dataset
 			}
 		}
-		all = append(all, trained{u, rows, latest(other.Results)})
 	}
 	for _, why := range slices.Sorted(maps.Keys(others)) {
 		notes = append(notes, fmt.Sprintf("not counted because of other settings, rows: %d: %s", others[why], why))

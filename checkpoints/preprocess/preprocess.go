@@ -187,12 +187,12 @@ func (s Settings) For(rows, cols int) (Settings, error) {
 		return s.For(rows, cols)
 	}
 	scaled := func(size, to, from int) int { return int(math.Round(float64(size) * float64(to) / float64(from))) }
-	if s.Resize != "" {
-		size := [2]int{scaled(s.Size[0], rows, oldRows), scaled(s.Size[1], cols, oldCols)}
-		if s.Crop != [2]int{} && s.RoundCrop && s.cropPct() > 0 {
-			size = [2]int{int(float64(rows) / s.cropPct()), int(float64(cols) / s.cropPct())}
-		}
-		s.Size = size
+	switch portion := s.cropPct(); {
+	case s.Resize == "":
+	case s.RoundCrop && portion > 0:
+		s.Size = [2]int{int(float64(rows) / portion), int(float64(cols) / portion)}
+	default:
+		s.Size = [2]int{scaled(s.Size[0], rows, oldRows), scaled(s.Size[1], cols, oldCols)}
 	}
 	if s.Crop != [2]int{} {
 		s.Crop = [2]int{rows, cols}

@@ -80,12 +80,19 @@ func blockOf(variable string) int {
 	return -1
 }
 
+var backbone = []string{groupWeights, groupVectors, groupTable}
+
+// TrainsBackbone reports whether a group of the backbone is not frozen, so that layer-wise decay has an effect.
+func TrainsBackbone(frozen []string) bool {
+	return slices.ContainsFunc(backbone, func(group string) bool { return !slices.Contains(frozen, group) })
+}
+
 // Frozen lists the groups that are not trained, as in "backbone,gate": backbone stands for weights, vectors and table.
 func Frozen(freeze string) (frozen []string, err error) {
 	for _, name := range strings.FieldsFunc(freeze, func(c rune) bool { return c == ',' }) {
 		switch name = strings.TrimSpace(name); {
 		case name == "backbone":
-			frozen = append(frozen, groupWeights, groupVectors, groupTable)
+			frozen = append(frozen, backbone...)
 		case slices.Contains(groups, name):
 			frozen = append(frozen, name)
 		default:
@@ -135,9 +142,7 @@ func (t *Trainer) describeGroups() {
 		}
 	}
 	line := strings.Join(parts, ", ")
-	backbone, _ := Frozen("backbone")
-	layers := slices.ContainsFunc(backbone, func(group string) bool { return !slices.Contains(t.frozen, group) })
-	if layers && o.LayerDecay > 0 {
+	if o.LayerDecay > 0 && TrainsBackbone(t.frozen) {
 		line += fmt.Sprintf(", each layer ×%g of the one above", o.LayerDecay)
 	}
 	if !alike && t.Network == "/"+weight.ModelScope { // a detector's variables have no groups
