@@ -181,7 +181,10 @@ func (b benchmark) line(t vtab.Task, cells []cell, seeds int) (line, missing, no
 		if p := c.Mean / 100; c.N > 0 && math.IsNaN(deviation) {
 			line[1], deviation = strconv.Itoa(c.images), 100*math.Sqrt(p*(1-p)/float64(c.images))
 		}
-		images, origin = min(images, cmp.Or(c.images, images)), cmp.Or(origin, c.origin)
+		if c.images != 0 && images == t.Test {
+			images = c.images
+		}
+		origin = cmp.Or(origin, c.origin)
 	}
 	line = append(line, decimals(deviation))
 	for _, c := range b.published {

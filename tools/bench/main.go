@@ -70,10 +70,10 @@ func parse(args []string) (o options, err error) {
 		"models; small has width 96, depth 6, 4×4 patches of 32×32 pixels")
 	flags.StringSliceVar(&o.peers, "peers", []string{"timm", "compiled", "jax"}, "peers; empty for none")
 	flags.StringSliceVar(&o.positions, "positions", []string{"learned", "wepe", "wepe-sphere", "rope-mixed"},
-		"encodings; peers are compared with the first")
+		"encodings, learned first: peers are compared with it")
 	flags.IntSliceVar(&o.batches, "batches", []int{1, 8, 32}, "images of a call")
 	flags.IntSliceVar(&o.threads, "threads", []int{1, 2}, "threads, each on a processor of its own")
-	flags.IntVar(&o.pairs, "pairs", 11, "rounds of a cell")
+	flags.IntVar(&o.pairs, "pairs", 11, "rounds of a cell, an odd number")
 	flags.Float64Var(&o.memory, "memory", 8, "GiB that the processes of a cell may take together; others are skipped")
 	flags.StringVar(&o.device, "device", "cpu", "cpu, or cuda: the first GPU; --threads are then the processors beside it")
 	flags.StringVar(&o.dtype, "dtype", "float32", "float32 (with TF32 products on a GPU) or bfloat16 (peers: autocast)")
@@ -83,8 +83,8 @@ func parse(args []string) (o options, err error) {
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
-	if flags.NArg() > 0 || o.pairs < 1 || len(o.positions) == 0 {
-		return o, fmt.Errorf("want flags only, --pairs of at least 1 and at least one of --positions, not %q", flags.Args())
+	if flags.NArg() > 0 || o.pairs < 1 || o.pairs%2 == 0 || len(o.positions) == 0 || o.positions[0] != "learned" {
+		return o, fmt.Errorf("want flags only, odd --pairs and learned first of --positions, not %q", flags.Args())
 	}
 	if !slices.Contains([]string{"cpu", "cuda"}, o.device) || !slices.Contains([]string{"float32", "bfloat16"}, o.dtype) {
 		return o, fmt.Errorf("--device %s --dtype %s: want cpu or cuda, float32 or bfloat16", o.device, o.dtype)

@@ -122,9 +122,9 @@ func parse(kind string, words []string) (o options, err error) {
 		case "across":
 			o.spec.Across = value
 		case "only":
-			o.only = strings.Split(strings.ReplaceAll(value, "_", " "), ",")
+			o.only = listed(value)
 		case "columns":
-			o.columns = strings.Split(strings.ReplaceAll(value, "_", " "), ",")
+			o.columns = listed(value)
 		case "rows":
 			if o.rows, err = regexp.Compile(strings.ReplaceAll(value, "_", " ")); err != nil {
 				return o, err
@@ -132,6 +132,21 @@ func parse(kind string, words []string) (o options, err error) {
 		}
 	}
 	return o, nil
+}
+
+// listed returns the names of a list; in them "_" stands for a space, and a comma before it is part of the name.
+func listed(value string) []string {
+	return strings.Split(strings.NewReplacer(",_", ", ", ",", "\n", "_", " ").Replace(value), "\n")
+}
+
+// absent is an error about the first name that is not there.
+func absent(option string, names []string, there func(name string) bool) error {
+	for _, name := range names {
+		if !there(name) {
+			return fmt.Errorf("%s= names %q, which is not in the rows", option, name)
+		}
+	}
+	return nil
 }
 
 // content computes what stands between a marker of these words and its end.
@@ -178,6 +193,12 @@ func content(words []string, records string, leave writer) (string, error) {
 		if b := o.spec.Baseline; b != "" && hidden(b) {
 			return "", fmt.Errorf("only= leaves nothing to pair with: add the baseline %s, or choose lines by rows=", b)
 		}
+		if err := absent("only", o.only, func(name string) bool {
+			return slices.ContainsFunc(rows.Evals, func(e report.Eval) bool { return e.Encoding == name }) ||
+				slices.ContainsFunc(rows.Results, func(r report.Result) bool { return r.Encoding == name })
+		}); err != nil {
+			return "", err
+		}
 		rows.Evals = slices.DeleteFunc(rows.Evals, func(e report.Eval) bool { return hidden(e.Encoding) })
 		rows.Results = slices.DeleteFunc(rows.Results, func(r report.Result) bool { return hidden(r.Encoding) })
 		if plotted {
@@ -194,7 +215,8 @@ func content(words []string, records string, leave writer) (string, error) {
 			table.Notes = append(table.Notes, strings.TrimPrefix(skipped, records+string(filepath.Separator)))
 		}
 	}
-	return compact(table, o).Markdown(), nil
+	err = absent("columns", o.columns, func(name string) bool { return slices.Contains(table.Header, name) })
+	return compact(table, o).Markdown(), err
 }
 
 // unshown are columns of report.NewTable that documents omit; the rows contain them. Pairs are shown where n varies, or

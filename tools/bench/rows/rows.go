@@ -70,7 +70,7 @@ func Append[R any](path string, rows []R, to ...io.Writer) error {
 // Stamp returns the commit of this program, shortened, and the date, for rows.
 func Stamp() (commit, date string) {
 	revision, dirty, _ := strings.Cut(report.Commit(), "+")
-	return revision[:min(8, len(revision))] + dirty, time.Now().UTC().Format(time.DateOnly)
+	return strings.TrimSuffix(revision[:min(8, len(revision))]+"+"+dirty, "+"), time.Now().UTC().Format(time.DateOnly)
 }
 
 // notes are where and when rows were measured.
