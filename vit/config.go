@@ -91,11 +91,11 @@ type Config struct {
 	DropPath         float64 `json:"drop_path,omitempty"`         // rate of the last block n-1; block i has i/(n-1) of it
 
 	// Init is the scheme of the initial weights, on which results from scratch depend (timm issue 1477). "timm" (default)
-	// draws every linear weight from N(0, 0.02²) and the patch projection uniformly in ±1/√fan-in (PyTorch's default);
-	// timm's trunc_normal_(std=.02) cuts at ±2, 100 standard deviations. "jax" is Google's: Xavier-uniform weights,
-	// N(0, 1/fan-in) patch projection, MLP biases N(0, 1e-6²), head zero. "release" is the WePE release's: as "timm", but
-	// Xavier-uniform patch projection and query, key, value; the latter with the bounds of the stacked [3·width, width]
-	// matrix of torch's MultiheadAttention.
+	// draws every linear weight from N(0, 0.02²) and the patch projection's, but not its biases, uniformly in ±1/√fan-in
+	// (PyTorch's default); timm's trunc_normal_(std=.02) cuts at ±2, 100 standard deviations. "jax" is Google's:
+	// Xavier-uniform weights, N(0, 1/fan-in) patch projection, MLP biases N(0, 1e-6²), head zero. "release" is the WePE
+	// release's: as "timm", but Xavier-uniform patch projection and query, key, value; the latter with the bounds of the
+	// stacked [3·width, width] matrix of torch's MultiheadAttention.
 	Init  string `json:"init"`
 	DType string `json:"dtype"` // compute type: "float32" (default) or "bfloat16"; weights stay float32
 
@@ -119,8 +119,8 @@ var variants = []struct {
 	{"B", 768, 12, 12, 3072}, {"L", 1024, 24, 16, 4096}, {"H", 1280, 32, 16, 5120},
 }
 
-// Variant returns the configuration of a model name, size "/" patch size, as in "Ti/16" or "H/14": 224×224 images,
-// 1000 classes, class token. Sizes are N, M (for CPUs), Ti, S, B, L and H; any patch size may follow.
+// Variant returns the configuration of a model name, size "/" patch size, as in "Ti/16" or "H/14": images of 224×224
+// or the next multiple of the patch size, 1000 classes, class token. Sizes are N, M (for CPUs), Ti, S, B, L and H.
 func Variant(name string) (Config, error) {
 	size, patch, _ := strings.Cut(name, "/")
 	patchSize, err := strconv.Atoi(patch)
@@ -128,7 +128,8 @@ func Variant(name string) (Config, error) {
 	for _, v := range variants {
 		names = append(names, v.name)
 		if v.name == size && err == nil && patchSize > 0 {
-			return Config{ImageRows: 224, ImageCols: 224, PatchSize: patchSize, Width: v.width, Depth: v.depth,
+			side := (223/patchSize + 1) * patchSize
+			return Config{ImageRows: side, ImageCols: side, PatchSize: patchSize, Width: v.width, Depth: v.depth,
 				Heads: v.heads, MLPDim: v.mlpDim, Classes: 1000}.Resolve()
 		}
 	}

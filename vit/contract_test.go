@@ -170,6 +170,7 @@ func TestVariant(t *testing.T) {
 		_, err := Variant(name)
 		is.Refused(t, name, err, "")
 	}
+	is.Equal(t, "the next multiple of 15", gomlxtest.Must(Variant("S/15"))(t).ImageCols, 225)
 	tiny := gomlxtest.Must(Variant("Ti/1"))(t)
 	is.Equal(t, "patches of one pixel", [2]int{tiny.PatchSize, tiny.Tokens()}, [2]int{1, 1 + 224*224})
 	for size, of := range map[string][4]int{ // width, depth, heads and hidden units: the papers' tables; N and M are ours

@@ -135,9 +135,6 @@ func (c *Config) check() {
 // resolve sets the defaults that depend on mode and compression, and refuses invalid settings.
 func (c Config) resolve() Config {
 	c.check()
-	if c.projection == mlp && c.width%2 != 0 {
-		refuse(ParamProjection, "%s = %q halves the width, which is odd: %d", ParamProjection, mlp, c.width)
-	}
 	if c.evaluation == "" {
 		c.evaluation = map[mode]evaluation{paper: evaluateExact, release: evaluateSum}[c.mode]
 	}

@@ -73,6 +73,9 @@ type encoder struct {
 func (c *Config) Build() Encoder { return newEncoder(c.resolve()) }
 
 func newEncoder(c Config) *encoder {
+	if c.projection == mlp && c.width%2 != 0 {
+		refuse(ParamProjection, "%s = %q halves the width, which is odd: %d", ParamProjection, mlp, c.width)
+	}
 	scope := c.scope.In("%s", c.formScope(scopeName))
 	e := &encoder{
 		lattice:    newLattice(c, scope),

@@ -104,7 +104,7 @@ func TestConfig_AcceptsTheEndsOfRanges(t *testing.T) {
 		{{ParamMode: release, ParamAlphaScale: 0.002}, {ParamMode: release, ParamAlphaScale: 0.8}},
 		{ofSpan(1e-4, 1e-4), ofSpan(100, 100)}, {{ParamOffsetU: -1.0, ParamOffsetV: 1.0}, {ParamShift: 1.0}},
 		{{ParamScales: 8, ParamHarmonics: 8}, {ParamRows: 16384, ParamCols: 64}},
-		{{ParamDropout: 0.999}, {ParamKappa: 1e-3}}, {{byEvaluation: evaluateSum, ParamKappa: 1e8}, {}},
+		{{ParamDropout: 0.999}, {ParamKappa: 0.1}}, {{byEvaluation: evaluateSum, ParamKappa: 1e8}, {}},
 	} {
 		for _, settings := range ends {
 			is.Equal(t, fmt.Sprint(settings), is.ErrorOf(built(model.NewStore(), settings)), nil)
@@ -132,7 +132,8 @@ func TestConfig_RefusesByName(t *testing.T) {
 		{ParamAlphaScale, kv{ParamAlphaScale: 1e6 + 1}, nil}, {ParamAlphaScale, kv{ParamAlphaScale: 9e-7}, nil},
 		{ParamAlphaScale, kv{ParamAlphaScale: 0.81, ParamMode: release}, nil},
 		{ParamAlphaScale, kv{ParamAlphaScale: 0.0019, ParamMode: release}, nil},
-		{ParamBetaPos, kv{ParamBetaPos: math.Inf(1)}, nil}, {ParamKappa, kv{ParamKappa: 0}, sum},
+		{ParamBetaPos, kv{ParamBetaPos: math.Inf(1)}, nil}, {ParamKappa, kv{ParamKappa: 0.09}, sum},
+		{ParamPoleValue, kv{ParamPoleValue: -10001}, sum},
 		{ParamOmega3Re, kv{ParamMode: release, ParamOmega3Re: 0.1}, nil},
 		{ParamOmega3Re, kv{ParamOmega3Re: 0.3}, sum}, {ParamOmega3Re, kv{ParamOmega3Re: 0.3}, byTable},
 		{ParamScales, kv{ParamScales: 2}, byTable}, {ParamHarmonics, kv{ParamHarmonics: 2}, byTable},
