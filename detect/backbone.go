@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/ml/layers"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/additive"
@@ -66,6 +67,9 @@ func (b Backbone) resolve() (_ Backbone, err error) {
 	if err != nil {
 		return b, err
 	}
+	if b.Encoding()[0].Name == "hybrid" {
+		return b, errors.New("detect: hybrid blends a table of one grid: take grid2d, which is resampled, or wepe")
+	}
 	if b.PreNorm {
 		return b, errors.New("detect: the backbone has no norm in front of block 0 (pre_norm)")
 	}
@@ -81,9 +85,9 @@ func (b Backbone) resolve() (_ Backbone, err error) {
 		name   string
 		blocks []int
 	}{{"global", b.Global}, {"residual", b.Residual}} {
-		for _, i := range list.blocks {
-			if i < 0 || i >= b.Depth {
-				return b, fmt.Errorf("detect: %s names block %d, the backbone has 0 to %d", list.name, i, b.Depth-1)
+		for k, i := range list.blocks {
+			if i < 0 || i >= b.Depth || slices.Contains(list.blocks[:k], i) {
+				return b, fmt.Errorf("detect: %s names block %d, want each of 0 to %d at most once", list.name, i, b.Depth-1)
 			}
 		}
 	}
@@ -118,6 +122,7 @@ func (b Backbone) trace(scope *model.Scope, images *Node, attentionWeights bool)
 		x = adder.PreEncode(x, nil, 1)
 	}
 	t.Tokens = x
+	x = layers.DropoutStatic(scope, x, b.Dropout)
 	for i := range b.Depth {
 		block := scope.In(vit.ScopeBlock, i)
 		t.Blocks[i] = b.Block(block, x, b.hooks(block, trained, encoder, i), i, attentionWeights)
@@ -253,7 +258,7 @@ func (b Backbone) hooks(block *model.Scope, trained Backbone, encoder position.E
 // heads, n, n].
 func pairsOf(scores *Node, sets [][]int64) *Node {
 	heads, all := scores.Shape().Dim(0), scores.Shape().Dim(1)
-	if n := len(sets[0]); len(sets) == 1 { // the last n tokens
+	if n := len(sets[0]); len(sets) == 1 && n <= all { // the last n tokens
 		return InsertAxes(kernel.Crop(kernel.Crop(scores, 1, all-n, all), 2, all-n, all), 0)
 	}
 	var pairs []int64

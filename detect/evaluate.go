@@ -30,6 +30,14 @@ func (t Test) canvas(c Config) (rows, cols int) {
 	return t.Rows, t.Cols
 }
 
+// needed returns scenes without the masks that a detector of boxes does not need.
+func (c Config) needed(s *scenes.Set) *scenes.Set {
+	if c.ROI.NoMasks {
+		return s.WithoutMasks()
+	}
+	return s
+}
+
 // identifiers returns the IDs that a test gives to a detector's categories, by their names. Categories with other names
 // are an error: every detection would count as wrong.
 func identifiers(own []coco.Category, test *scenes.Set) (ids []int64, err error) {
@@ -43,7 +51,7 @@ func identifiers(own []coco.Category, test *scenes.Set) (ids []int64, err error)
 		if theirs[i].ID == c.ID && theirs[i].Name == c.Name { // also if names are missing or repeated
 			at = i
 		}
-		if at < 0 {
+		if at < 0 || slices.Contains(ids, theirs[at].ID) { // of several with one name, the first is taken
 			return nil, fmt.Errorf("detect: %s lacks the detector's category %q: use images with the same categories",
 				test.Name, c.Name)
 		}
@@ -60,6 +68,7 @@ func (d *Detector) Evaluate(test Test) (numbers report.DetectionMetrics, all []c
 	if err != nil {
 		return numbers, nil, err
 	}
+	test.Scenes = d.Recipe.Detector.needed(test.Scenes)
 	rows, cols := test.canvas(d.Recipe.Detector)
 	batch := min(d.Recipe.BatchSize, test.Scenes.Len)
 	for first := 0; first < test.Scenes.Len; first += batch {

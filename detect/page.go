@@ -59,7 +59,7 @@ func (run Run) Page(d *Detector, rows []report.Result) error {
 
 // beside draws a scene of a test with its ground truth, and beside it with the detections.
 func (d *Detector) beside(test Test, index int) ([]byte, error) {
-	scene, err := test.Scenes.At(index)
+	scene, err := d.Recipe.Detector.needed(test.Scenes).At(index)
 	if err != nil {
 		return nil, err
 	}

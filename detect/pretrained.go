@@ -37,12 +37,21 @@ func (r Recipe) adopt(m *checkpoints.Imported, path string) (Recipe, error) {
 	}
 	b.Pool, b.ClassToken, b.Registers, b.RegisterPositions = v.Pool, v.ClassToken, v.Registers, v.RegisterPositions
 	if err = finetune.Adopt(&b.Config, v); err == nil {
-		r.Params, err = finetune.AdoptParams(r.Params, encoding.Shared(v.Encoding()), m.Params)
+		kept := encoding.Shared(v.Encoding())
+		if len(kept) > 0 && (b.PositionRows != v.Rows() || b.PositionCols != v.Cols()) {
+			return r, ofAnotherGrid(v, *b)
+		}
+		r.Params, err = finetune.AdoptParams(r.Params, kept, m.Params)
 	}
 	if err != nil {
 		return r, fmt.Errorf("%w in checkpoint %s: leave it out of the recipe", err, path)
 	}
 	return r, nil
+}
+
+func ofAnotherGrid(v vit.Config, b Backbone) error {
+	return fmt.Errorf("detect: the ViT's positions are of %d×%d patches, the backbone's of %d×%d: omit position_rows and "+
+		"position_cols, or set them to 0", v.Rows(), v.Cols(), b.PositionRows, b.PositionCols)
 }
 
 // resampled returns an encoding that supports every size.
@@ -81,8 +90,7 @@ func (d *Detector) loadBackbone(m *checkpoints.Imported) error {
 				return fmt.Errorf("detect: the position table has %d numbers, the ViT's has %d rows of %d", len(flat),
 					from.Positions(), from.Width)
 			case rows != b.PositionRows || cols != b.PositionCols:
-				return fmt.Errorf("detect: the ViT's positions are of %d×%d patches, the backbone's of %d×%d: omit "+
-					"position_rows and position_cols", rows, cols, b.PositionRows, b.PositionCols)
+				return ofAnotherGrid(from, b)
 			default: // by row and column, without the class token
 				flat = flat[from.PrefixPositions()*from.Width:]
 				ours[grid2dTable] = tensors.FromFlatDataAndDimensions(flat, rows, cols, from.Width)

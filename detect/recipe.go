@@ -7,7 +7,6 @@ import (
 	_ "embed" // the comments of settings
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -81,8 +80,8 @@ func (r Recipe) validate() error {
 	); err != nil {
 		return fmt.Errorf("detect: %w", err)
 	}
-	if !slices.IsSorted(r.LRMilestones) || len(r.LRMilestones) > 0 && r.LRMilestones[0] < r.WarmupSteps {
-		return fmt.Errorf("detect: lr_milestones are %v, want steps after warm-up in rising order", r.LRMilestones)
+	if m := r.LRMilestones; !slices.IsSorted(m) || len(m) > 0 && (m[0] < r.WarmupSteps || m[len(m)-1] > r.Steps) {
+		return fmt.Errorf("detect: lr_milestones are %v, want steps in rising order, after warm-up and up to %d", m, r.Steps)
 	}
 	if err := j.Validate(); err != nil {
 		return err
@@ -98,7 +97,6 @@ func (r Recipe) validate() error {
 
 // Set changes fields from settings as finetune.Recipe.Set does, "steps=300;detector.backbone.width=96".
 func (r Recipe) Set(settings string) (Recipe, error) {
-	r.Params, r.LRMilestones = maps.Clone(r.Params), slices.Clone(r.LRMilestones)
 	if err := setting.Set(&r, settings, position.Params()); err != nil {
 		return r, fmt.Errorf("detect: %w", err)
 	}

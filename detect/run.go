@@ -75,7 +75,13 @@ func (run Run) Do(ctx context.Context) (*Detector, []report.Result, error) {
 // prepared sets defaults and refuses invalid runs, before anything is written to disk.
 func (run Run) prepared() (_ Run, err error) {
 	r, c := &run.Recipe, &run.Recipe.Detector
-	if run.Train != nil && run.Validation == nil && r.ValFraction > 0 && r.ValFraction < 1 { // others: validate
+	if run.Train == nil {
+		return run, errors.New("detect: Train is nil: set the scenes to train on")
+	}
+	if run.Train.Len == 0 {
+		return run, fmt.Errorf("detect: %s has no image with an object to train on", run.Train.Name)
+	}
+	if run.Validation == nil && r.ValFraction > 0 && r.ValFraction < 1 { // others: validate
 		training, validation := run.Train.Split(r.ValFraction)
 		if validation != nil && min(training.Len, validation.Len) == 0 {
 			return run, fmt.Errorf("detect: val_fraction %g of %d images leaves %d to train on and %d for validation: change it",
@@ -84,12 +90,6 @@ func (run Run) prepared() (_ Run, err error) {
 		if run.Train = training; validation != nil {
 			run.Validation = &Test{Scenes: validation}
 		}
-	}
-	if run.Train == nil {
-		return run, errors.New("detect: Train is nil: set the scenes to train on")
-	}
-	if run.Train.Len == 0 {
-		return run, fmt.Errorf("detect: %s has no image with an object to train on", run.Train.Name)
 	}
 	if run.Train.Len < max(1, r.BatchSize) {
 		return run, fmt.Errorf("detect: fewer scenes to train on than one batch of %d: lower batch_size", r.BatchSize)
@@ -106,6 +106,7 @@ func (run Run) prepared() (_ Run, err error) {
 	if *r, err = r.Resolve(); err != nil {
 		return run, err
 	}
+	run.Train = c.needed(run.Train)
 	tests := run.Tests
 	if run.Validation != nil {
 		tests = append([]Test{*run.Validation}, tests...)

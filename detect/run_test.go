@@ -211,6 +211,8 @@ func TestRun_RefusesSettingsByName(t *testing.T) {
 		"detector.backbone.dtype=bfloat16": "backbone.dtype", "detector.backbone.pre_norm=true": "pre_norm",
 		"detector.backbone.window=-1": "window", "detector.backbone.position_rows=-5": "position_rows",
 		"detector.backbone.position_cols=16385": "position_cols", "detector.backbone.global=[2]": "global",
+		"detector.backbone.global=[1,1]": "global", "lr_milestones=[3,1000]": "lr_milestones",
+		"detector.backbone.position=hybrid": "hybrid",
 		"detector.backbone.residual=[-1]": "residual", "detector.rpn.neg_iou=0.8": "rpn.neg_iou",
 		"detector.rpn.nms_iou=2": "rpn.nms_iou", "detector.rpn.samples=1048577": "rpn.samples",
 		"detector.rpn.before.train=-1": "rpn.before.train", "detector.rpn.after.test=-1": "rpn.after.test",
@@ -248,9 +250,11 @@ func TestRun_RefusesSettingsByName(t *testing.T) {
 		}
 	}
 	r := Recipe{LRMilestones: []int{3, 7}, Params: map[string]any{"wepe_alpha_u": 0.5}}
-	changed := gomlxtest.Must(r.Set("lr_milestones=[5,9];wepe_alpha_u=0.25"))(t)
-	is.Equal(t, "changed", fmt.Sprint(changed.LRMilestones, changed.Params), "[5 9] map[wepe_alpha_u:0.25]")
-	is.Equal(t, "the recipe that it starts from", fmt.Sprint(r.LRMilestones, r.Params), "[3 7] map[wepe_alpha_u:0.5]")
+	r.Detector.RPN.Sizes = []float64{11, 13}
+	changed := gomlxtest.Must(r.Set("lr_milestones=[5,9];wepe_alpha_u=0.25;detector.rpn.sizes=[5,7]"))(t)
+	shown := func(r Recipe) string { return fmt.Sprint(r.LRMilestones, r.Params, r.Detector.RPN.Sizes) }
+	is.Equal(t, "changed", shown(changed), "[5 9] map[wepe_alpha_u:0.25] [5 7]")
+	is.Equal(t, "the recipe that it starts from", shown(r), "[3 7] map[wepe_alpha_u:0.5] [11 13]")
 	refused(t, is.ErrorOf(RecipeByName("yolo")), "recipe")
 	refused(t, is.ErrorOf(Open(gomlxtest.Backend(), t.TempDir())), "no checkpoint in")
 }
@@ -262,6 +266,12 @@ func TestRun_RefusesTestsThatDoNotFit(t *testing.T) {
 		"canvas of 40×44": func(test *Test) { test.Rows, test.Cols = 40, 44 },
 		"8×64":            func(test *Test) { test.Rows, test.Cols = 8, 64 },
 		"categories":      func(test *Test) { test.Scenes.Categories = test.Scenes.Categories[1:] },
+		"category": func(test *Test) { // of several with one name
+			test.Scenes.Categories = slices.Clone(test.Scenes.Categories)
+			for i := range test.Scenes.Categories {
+				test.Scenes.Categories[i] = coco.Category{ID: int64(7 + i), Name: run.Train.Categories[0].Name}
+			}
+		},
 		"segmentation": func(test *Test) {
 			annotations := *gomlxtest.Must(test.Scenes.Annotated())(t)
 			annotations.Annotations = slices.Clone(annotations.Annotations)

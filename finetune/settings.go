@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -19,8 +18,6 @@ import (
 // JSON names of Recipe, joined by dots, or a hyperparameter of the encoding. Values are JSON; a bare word is a string.
 // If a field is set twice, the last value counts.
 func (r Recipe) Set(settings string) (Recipe, error) {
-	r.Params = maps.Clone(r.Params) // decoding adds to maps in place
-	r.Optimizer.LearningRates = maps.Clone(r.Optimizer.LearningRates)
 	if err := setting.Set(&r, settings, position.Params()); err != nil {
 		return r, fmt.Errorf("finetune: %w", err)
 	}

@@ -31,6 +31,7 @@ type folder struct {
 	images  []coco.Image // by ID
 	objects map[int64][]*coco.Annotation
 	classes map[int64]int
+	boxes   bool // no masks of objects with boxes
 }
 
 // Open reads an instances file and checks that its images are in a directory; files outside it are never read. Missing
@@ -121,6 +122,17 @@ func (s *Set) Training() *Set {
 	})
 }
 
+// WithoutMasks returns a set whose objects have no masks where a folder gives boxes: a malformed mask is no error.
+func (s *Set) WithoutMasks() *Set {
+	if s.folder == nil {
+		return s
+	}
+	out, f := *s, *s.folder
+	f.boxes = true
+	out.folder, out.At = &f, f.at
+	return &out
+}
+
 // Split splits the images of a folder into training and validation; part is the fraction for validation, 0 to 1. It is
 // deterministic. Generated scenes are all for training: validation is nil.
 func (s *Set) Split(part float64) (training, validation *Set) {
@@ -186,7 +198,7 @@ func (f *folder) object(image coco.Image, a *coco.Annotation) (o Object, kept bo
 			return o, false, nil
 		}
 	}
-	if !sound.Segmentation.Empty() {
+	if !sound.Segmentation.Empty() && (a.Box == nil || !o.Crowd && !f.boxes) {
 		if o.Mask, err = f.dataset.Mask(image, &sound); err != nil {
 			return o, false, err
 		}

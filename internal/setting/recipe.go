@@ -16,8 +16,9 @@ import (
 
 // Set changes fields of the struct that recipe points to, from settings in GoMLX's form, "epochs=3;optimizer.beta=0.9":
 // JSON names joined by dots. Values are JSON; a bare word is a string. The JSON field "params" takes hyperparameters,
-// whose names are params. Maps and slices are changed in place.
+// whose names are params. Other copies of the recipe do not change: maps and slices become its own.
 func Set(recipe any, settings string, params []string) error {
+	unshare(reflect.ValueOf(recipe).Elem())
 	for _, setting := range strings.FieldsFunc(settings, func(c rune) bool { return c == ';' }) {
 		key, value, ok := strings.Cut(setting, "=")
 		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
@@ -42,6 +43,24 @@ func Set(recipe any, settings string, params []string) error {
 		}
 	}
 	return nil
+}
+
+// unshare replaces the maps and slices in v, in which decoding writes, by copies.
+func unshare(v reflect.Value) {
+	switch {
+	case v.Kind() == reflect.Struct:
+		for _, field := range v.Fields() {
+			unshare(field)
+		}
+	case v.Kind() == reflect.Slice && !v.IsNil():
+		v.Set(reflect.AppendSlice(reflect.MakeSlice(v.Type(), 0, v.Len()), v))
+	case v.Kind() == reflect.Map && !v.IsNil():
+		copied := reflect.MakeMap(v.Type())
+		for key, value := range v.Seq2() {
+			copied.SetMapIndex(key, value)
+		}
+		v.Set(copied)
+	}
 }
 
 // Keys returns the names that settings, in the form of Set, change: each name in an object, in lower case, because JSON

@@ -307,7 +307,7 @@ func Preprocessing(m *finetune.Model) string {
 func Set[R interface{ Set(string) (R, error) }](r R, settings []string, position func(R) string) (R, error) {
 	changed, err := r.Set(strings.Join(settings, ";"))
 	if err == nil && position(changed) != position(r) {
-		err = errors.New("model.position: use --position, of wepe compare and wepe detect --positions")
+		err = errors.New("the position has a flag: --position, of wepe compare and wepe detect --positions")
 	}
 	if err != nil {
 		return r, cli.Usage(fmt.Errorf("--set: %w", cmp.Or(errors.Unwrap(err), err)))
