@@ -213,7 +213,7 @@ func TestRun_RefusesSettingsByName(t *testing.T) {
 		"detector.backbone.position_cols=16385": "position_cols", "detector.backbone.global=[2]": "global",
 		"detector.backbone.global=[1,1]": "global", "lr_milestones=[3,1000]": "lr_milestones",
 		"detector.backbone.position=hybrid": "hybrid",
-		"detector.backbone.residual=[-1]": "residual", "detector.rpn.neg_iou=0.8": "rpn.neg_iou",
+		"detector.backbone.residual=[-1]":   "residual", "detector.rpn.neg_iou=0.8": "rpn.neg_iou",
 		"detector.rpn.nms_iou=2": "rpn.nms_iou", "detector.rpn.samples=1048577": "rpn.samples",
 		"detector.rpn.before.train=-1": "rpn.before.train", "detector.rpn.after.test=-1": "rpn.after.test",
 		"detector.rpn.sizes=[32]": "rpn.sizes", "detector.rpn.sizes=[7,11,0,25,35]": "rpn.sizes",

@@ -22,6 +22,7 @@ import (
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/engine"
+	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/study"
 	"github.com/wepe-go/wepe/vit/dhvt"
@@ -91,7 +92,15 @@ func (o *comparison) run(c *cobra.Command, model string) error {
 		positions = append(positions, v.Position)
 	}
 	o.unread(recipe, model, positions...)
-	recipe = plainForKeep(recipe, slices.Contains(s.Aspects, finetune.AspectKeep))
+	for _, key := range setting.Keys(strings.Join(o.set, ";")) {
+		if key == "augment.size" && s.Sizes != nil || key == "aspect" && s.Aspects != nil ||
+			!slices.ContainsFunc(s.Variants, func(v study.Variant) bool {
+				return !slices.Contains(setting.Keys(v.Settings), key)
+			}) {
+			return cli.Usagef("--set %s has no effect: each run of the comparison has its own: leave it out", key)
+		}
+	}
+	recipe = plainForKeep(recipe, slices.Contains(append(s.Aspects, recipe.Aspect), finetune.AspectKeep))
 	compared := d.WithTest()
 	s.Tasks = []study.Task{task(recipe, compared, o.resample)}
 	o.startStudy(c, &s)

@@ -148,6 +148,9 @@ func (o *objects) write(out cli.Printer, d detection.Run, dir string) error {
 	if o.data != "scenes" {
 		return cli.Usagef("--export-coco writes generated scenes: leave --data out")
 	}
+	if files, _ := os.ReadDir(dir); len(files) > 0 {
+		return cli.Usagef("--export-coco %s: the directory is not empty: name another", dir)
+	}
 	for i, split := range []string{"train2017", "val2017"} {
 		set := []*scenes.Set{d.Train, d.Tests[0].Scenes}[i]
 		images, instances := cocoPaths(dir, split)
@@ -358,13 +361,17 @@ func detectPredict() *cobra.Command {
 		}
 		dir = cmp.Or(dir, filepath.Join(args[0], "found"))
 		from := map[string]string{}
+		same := func(a, b string) bool {
+			x, missing := os.Stat(a)
+			y, err := os.Stat(b)
+			return cmp.Or(missing, err) == nil && os.SameFile(x, y)
+		}
 		for _, file := range args[1:] {
 			path := drawn(dir, file)
-			if old, err := os.Stat(path); err == nil && slices.ContainsFunc(args[1:], func(image string) bool {
-				info, err := os.Stat(image)
-				return err == nil && os.SameFile(info, old)
+			if _, err := os.Stat(path); err == nil && slices.ContainsFunc(args[1:], func(image string) bool {
+				return same(path, image) || same(dir, filepath.Dir(image))
 			}) {
-				return cli.Usagef("the drawing of %s would replace the image %s: use another --out", file, path)
+				return cli.Usagef("the drawing of %s would replace %s: use another --out", file, path)
 			}
 			if other, taken := from[path]; taken {
 				return cli.Usagef("%s and %s would be drawn to one file: use two commands, with --out", other, file)

@@ -78,6 +78,9 @@ func (o *opening) read(c *cobra.Command, path string, options checkpoints.Import
 func (o *exporting) run(c *cobra.Command, path, dir string) error {
 	o.options.Format = o.to
 	must.M(cli.Usage(o.options.Validate()))
+	if o.options.Headless {
+		cli.Unread(c, "with --no-head", "classes")
+	}
 	m := o.read(c, path, checkpoints.ImportOptions{Resample: o.resample, Classes: o.classes, HeadOptional: true})
 	if !slices.ContainsFunc(m.Report, func(line string) bool { // of checkpoints.Resample
 		return strings.HasPrefix(line, "positions: ") && strings.HasSuffix(line, "("+o.resample+")")

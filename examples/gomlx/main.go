@@ -95,7 +95,12 @@ func (s settings) tune(b compute.Backend) (before, after result) {
 	// 3. Checkpoints: Done restores the newest one, if there is any.
 	var saved *checkpoint.Handler
 	if s.out != "" {
-		saved = must.M1(checkpoint.Build(store).Dir(filepath.Join(s.out, "checkpoints")).Keep(2).Done())
+		dir := filepath.Join(s.out, "checkpoints")
+		_, err := os.Stat(dir)
+		if files, _ := os.ReadDir(s.out); err != nil && len(files) > 0 { // the export would replace what is there
+			must.M(fmt.Errorf("-out %s: neither empty nor of an earlier run: name another directory", s.out))
+		}
+		saved = must.M1(checkpoint.Build(store).Dir(dir).Keep(2).Done())
 	}
 
 	// 4. The trainer. This AdamW does not decay biases, norms and positions, clips the global norm of the gradient, moves
@@ -105,7 +110,9 @@ func (s settings) tune(b compute.Backend) (before, after result) {
 	trainer := train.NewTrainer(b, store, m.ModelFn(data.BatchImages), loss.SparseCategoricalCrossEntropyLogits, optimizer,
 		[]metric.Interface{metric.NewMovingAverageSparseCategoricalAccuracy("Moving accuracy", "~acc", 0.05)},
 		[]metric.Interface{metric.NewSparseCategoricalAccuracy("Accuracy", "acc")})
-	before = evaluate(trainer, inOrder)
+	if before = evaluate(trainer, inOrder); trainer.GlobalStep() > 0 {
+		fmt.Printf("resumed: \"before\" is at step %d\n", trainer.GlobalStep())
+	}
 
 	// 5. The loop.
 	loop := train.NewLoop(trainer)

@@ -10,7 +10,6 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log"
 	"os"
 	"path/filepath"
@@ -47,7 +46,7 @@ func label(path, dir string) error {
 	for i := range images.Len() {
 		files = append(files, filepath.Join(dir, filepath.FromSlash(images.Where(i))))
 	}
-	out := json.NewEncoder(os.Stdout)
+	out, failed := json.NewEncoder(os.Stdout), error(nil)
 	for batch := range slices.Chunk(files, 256) {
 		labels, err := model.Predict(batch, 3)
 		unread := new(finetune.ReadErrors)
@@ -62,9 +61,7 @@ func label(path, dir string) error {
 				return err
 			}
 		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-		}
+		failed = errors.Join(failed, err)
 	}
-	return nil
+	return failed
 }

@@ -230,6 +230,9 @@ func flagError(c *cobra.Command, err error) error {
 	hints := Similar(name, slices.Sorted(maps.Keys(shown)))
 	for i, hint := range hints {
 		hints[i] = cmp.Or(shown[hint], "--"+hint) // with a value
+		if several := shown[name+"s"]; several != "" && strings.HasPrefix(hints[i], "--set ") { // --sizes, --aspects
+			hints[i] = several
+		}
 	}
 	return Usagef("unknown flag --%s: %s", name, cmp.Or(didYouMean(hints), lists))
 }

@@ -217,10 +217,12 @@ func Local(c *cobra.Command, path string) string {
 			must.M(fmt.Errorf("MODEL %s is a run that has saved no checkpoint yet: let it train, or continue it", path))
 		}
 		hints := []string{"grid", "assume-square", "architecture"}
-		if slices.ContainsFunc(hints, c.Flags().Changed) {
-			if found, _, _ := checkpoints.Find(path, ""); found != nil {
-				cli.Unread(c, "with a run, whose checkpoints lack nothing", hints...)
-			}
+		others := c.Flags().Args()[:0] // models that may need them
+		if c.Name() == "verify" || c.Name() == "analyze" {
+			others = c.Flags().Args()
+		}
+		if isRun(path) && !slices.ContainsFunc(others, func(other string) bool { return !isRun(other) }) {
+			cli.Unread(c, "with a run, whose checkpoints lack nothing", hints...)
 		}
 		return path
 	}
@@ -239,9 +241,16 @@ func Local(c *cobra.Command, path string) string {
 	return snapshot.Dir
 }
 
-// Weights is Origin for a model to use: last weights of a model that is no run are an error.
+// isRun reports whether MODEL, as NAME=MODEL too, has checkpoints.
+func isRun(model string) bool {
+	found, _, _ := checkpoints.Find(model[strings.Index(model, "=")+1:], "")
+	return found != nil
+}
+
+// Weights is Origin for a model to use: last weights are an error if no model of the command is a run.
 func Weights(c *cobra.Command, path, weights string) (chosen, line string) {
-	if chosen, line = Origin(c, path, weights); line == "" && weights == checkpoints.LastDir {
+	chosen, line = Origin(c, path, weights)
+	if line == "" && weights == checkpoints.LastDir && !slices.ContainsFunc(c.Flags().Args(), isRun) {
 		must.M(cli.Usagef("--checkpoint %s: %s is not a run: leave it out", weights, path))
 	}
 	return chosen, line
