@@ -81,7 +81,11 @@ func (c Cost) Run(ctx context.Context) (rows []Row, err error) {
 	for _, size := range c.Sizes { // a wrong one is said before the first is measured
 		for _, side := range c.Sides {
 			for _, v := range c.Variants {
-				if _, err := c.config(size, side, v); err != nil {
+				_, err := c.config(size, side, v)
+				if v.Settings != "" {
+					err = fmt.Errorf("parameters and FLOPs do not count settings: leave %q out", v.Settings)
+				}
+				if err != nil {
 					return nil, fmt.Errorf("%s, %d: %w", size, side, err)
 				}
 			}

@@ -73,7 +73,7 @@ var All = []Analysis{
 		"R² of row and column of a patch, predicted from its token by a linear regression on other images; share of the " +
 			"variance of attention weights over images and pairs of patches that their mean over images has.", ""},
 	{"tsne", attentions, "t-SNE of patch features", ofAttention(tsne),
-		"Exact t-SNE of at most 250 patch features of the last block, of whole images. Silhouette by quadrant of " +
+		"Exact t-SNE of the patch features of the last block, of one image or as many as have 250. Silhouette by quadrant of " +
 			"the image: 1 is separated, 0 mixed. R² of row and column, predicted by the 5 nearest neighbours among the " +
 			"features, does not depend on t-SNE.",
 		"WePE's features group by position."},
@@ -90,7 +90,8 @@ var All = []Analysis{
 			"are one binomial standard deviation.",
 		"98.8 % of the images are between 2 and 10 patches, with error rates of 0.31 to 0.38."},
 	{"occlusion", robustness, "Occlusion", disturbed(occlusions),
-		"Test accuracy with patches replaced by the mean colour, the same patches for all models.",
+		"Test accuracy with patches replaced by the mean colour, the same patches for all models. Images are first " +
+			"resized to the model's size and rounded, for all disturbances.",
 		"56.8, 45.1, 32.1 % at 10, 20, 30 %, against 21.3, 15.6, 13.2 % with a learned table, whose model was trained to " +
 			"25 %."},
 	{"geometry", robustness, "Rotation, scaling, translation and shear", disturbed(movements),

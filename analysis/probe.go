@@ -19,6 +19,7 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit"
+	"github.com/wepe-go/wepe/vit/position"
 )
 
 // probeBytes bounds the memory of the probe's patches.
@@ -29,7 +30,7 @@ func probe(s *subject, field report.Field) error {
 		return err
 	}
 	c := s.model.Recipe.Model
-	if len(field.Vectors) != s.grid.patches()*c.Width {
+	if c.Encoding()[0].Kind != position.Additive || len(field.Vectors) != s.grid.patches()*c.Width {
 		return notApplicable("the vectors of the encoding are not added to the tokens")
 	}
 	images := s.probedImages()

@@ -40,8 +40,7 @@ func (r rings) spread(weights []float32, share float64) headSpread {
 		for k, m := range mass {
 			s.Distance += m * r.Distances[k]
 			s.ByDistance[k] += m
-			// The total weight may round to less than a share of 1.
-			if sum += m; radius < 0 && (sum >= share || k == len(mass)-1) {
+			if sum += m; radius < 0 && (sum >= share-1e-9 || k == len(mass)-1) { // sums are rounded
 				radius = r.Distances[k]
 			}
 		}

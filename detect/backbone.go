@@ -67,9 +67,6 @@ func (b Backbone) resolve() (_ Backbone, err error) {
 	if err != nil {
 		return b, err
 	}
-	if b.Encoding()[0].Name == "hybrid" {
-		return b, errors.New("detect: hybrid blends a table of one grid: take grid2d, which is resampled, or wepe")
-	}
 	if b.PreNorm {
 		return b, errors.New("detect: the backbone has no norm in front of block 0 (pre_norm)")
 	}
@@ -85,9 +82,9 @@ func (b Backbone) resolve() (_ Backbone, err error) {
 		name   string
 		blocks []int
 	}{{"global", b.Global}, {"residual", b.Residual}} {
-		for k, i := range list.blocks {
-			if i < 0 || i >= b.Depth || slices.Contains(list.blocks[:k], i) {
-				return b, fmt.Errorf("detect: %s names block %d, want each of 0 to %d at most once", list.name, i, b.Depth-1)
+		for _, i := range list.blocks {
+			if i < 0 || i >= b.Depth {
+				return b, fmt.Errorf("detect: %s names block %d, the backbone has 0 to %d", list.name, i, b.Depth-1)
 			}
 		}
 	}

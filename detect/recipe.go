@@ -80,8 +80,8 @@ func (r Recipe) validate() error {
 	); err != nil {
 		return fmt.Errorf("detect: %w", err)
 	}
-	if m := r.LRMilestones; !slices.IsSorted(m) || len(m) > 0 && (m[0] < r.WarmupSteps || m[len(m)-1] > r.Steps) {
-		return fmt.Errorf("detect: lr_milestones are %v, want steps in rising order, after warm-up and up to %d", m, r.Steps)
+	if !slices.IsSorted(r.LRMilestones) || len(r.LRMilestones) > 0 && r.LRMilestones[0] < r.WarmupSteps {
+		return fmt.Errorf("detect: lr_milestones are %v, want steps after warm-up in rising order", r.LRMilestones)
 	}
 	if err := j.Validate(); err != nil {
 		return err
@@ -93,6 +93,20 @@ func (r Recipe) validate() error {
 		return errors.New("detect: optimizer.learning_rates is set: detectors have no groups, want none")
 	}
 	return finetune.ValidateParams(r.Params, r.Detector.Backbone.Config)
+}
+
+// begins refuses what a resolved recipe of a new training must not have; detectors that were trained with it open.
+func (r Recipe) begins() error {
+	b, m := r.Detector.Backbone, r.LRMilestones
+	switch {
+	case b.Encoding()[0].Name == "hybrid":
+		return errors.New("detect: hybrid blends a table of one grid: take grid2d, which is resampled, or wepe")
+	case len(slices.Compact(slices.Sorted(slices.Values(b.Global)))) < len(b.Global):
+		return fmt.Errorf("detect: global names a block twice: %v", b.Global)
+	case len(m) > 0 && m[len(m)-1] > r.Steps:
+		return fmt.Errorf("detect: lr_milestones are %v, of %d steps: set lr_milestones too, [] for a cosine", m, r.Steps)
+	}
+	return nil
 }
 
 // Set changes fields from settings as finetune.Recipe.Set does, "steps=300;detector.backbone.width=96".

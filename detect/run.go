@@ -106,6 +106,9 @@ func (run Run) prepared() (_ Run, err error) {
 	if *r, err = r.Resolve(); err != nil {
 		return run, err
 	}
+	if err := r.begins(); err != nil {
+		return run, err
+	}
 	run.Train = c.needed(run.Train)
 	tests := run.Tests
 	if run.Validation != nil {

@@ -89,10 +89,11 @@ func (c *Config) settings() []setting.Row {
 		setting.Number(ParamBetaPos, &c.betaPos, -1e6, 1e6, "the factor β_pos of all rows at first"),
 		setting.Switch(ParamLearnBetaPos, &c.learnBetaPos, "whether β_pos is trained"),
 
-		// Nearer to a pole than 1e-9 the gradient of 1/z² overflows; the sum is clipped at ±1e4.
+		// Nearer to a pole than 1e-9 the gradient of 1/z² overflows.
 		setting.Number(ParamKappa, &c.sum.Kappa, 0.1, 1e8,
 			"κ of the truncated sum: terms nearer to a pole than κε, ε = 1e-8, are dropped"),
-		setting.Number(ParamPoleValue, &c.sum.CLarge, -1e4, 1e4, "C_large, the value of the truncated sum at a pole"),
+		setting.Number(ParamPoleValue, &c.sum.CLarge, -huge, huge, "C_large, the value of the truncated sum at a pole; it is "+
+			"clipped at ±1e4"),
 
 		setting.Choice(ParamSurrogate, &c.surrogate, "the surrogate whose β and γ are taken at first",
 			surrogatePaper, surrogateSVHN, surrogateSweep, ""),

@@ -133,7 +133,6 @@ func TestConfig_RefusesByName(t *testing.T) {
 		{ParamAlphaScale, kv{ParamAlphaScale: 0.81, ParamMode: release}, nil},
 		{ParamAlphaScale, kv{ParamAlphaScale: 0.0019, ParamMode: release}, nil},
 		{ParamBetaPos, kv{ParamBetaPos: math.Inf(1)}, nil}, {ParamKappa, kv{ParamKappa: 0.09}, sum},
-		{ParamPoleValue, kv{ParamPoleValue: -10001}, sum},
 		{ParamOmega3Re, kv{ParamMode: release, ParamOmega3Re: 0.1}, nil},
 		{ParamOmega3Re, kv{ParamOmega3Re: 0.3}, sum}, {ParamOmega3Re, kv{ParamOmega3Re: 0.3}, byTable},
 		{ParamScales, kv{ParamScales: 2}, byTable}, {ParamHarmonics, kv{ParamHarmonics: 2}, byTable},

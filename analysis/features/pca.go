@@ -30,8 +30,8 @@ type Visualization struct {
 // finetune.ReadErrors.
 //
 // With foreground the first axis divides patches at zero; the foreground is coloured by three axes of its own, and the
-// background is black. Because an axis has no sign, the foreground is the side with fewer patches at the images'
-// margins.
+// background is black. Because an axis has no sign, the background is the side on which the patches at the images'
+// margins lie in the mean.
 func PCA(m *finetune.Model, l *List, rows []int, foreground bool) ([]Visualization, error) {
 	images := make([]*data.Image, len(rows))
 	read := func(i int) (p *data.Image, err error) {

@@ -93,7 +93,7 @@ func (o *comparison) run(c *cobra.Command, model string) error {
 	}
 	o.unread(recipe, model, positions...)
 	for _, key := range setting.Keys(strings.Join(o.set, ";")) {
-		if key == "augment.size" && s.Sizes != nil || key == "aspect" && s.Aspects != nil ||
+		if key == "augment.size" && o.sizes != nil || key == "aspect" && s.Aspects != nil || len(s.Variants) > 0 &&
 			!slices.ContainsFunc(s.Variants, func(v study.Variant) bool {
 				return !slices.Contains(setting.Keys(v.Settings), key)
 			}) {

@@ -148,10 +148,16 @@ func (o *objects) write(out cli.Printer, d detection.Run, dir string) error {
 	if o.data != "scenes" {
 		return cli.Usagef("--export-coco writes generated scenes: leave --data out")
 	}
-	if files, _ := os.ReadDir(dir); len(files) > 0 {
-		return cli.Usagef("--export-coco %s: the directory is not empty: name another", dir)
+	splits := []string{"train2017", "val2017"}
+	for _, split := range splits {
+		images, instances := cocoPaths(dir, split)
+		for _, path := range []string{images, instances} {
+			if _, err := os.Lstat(path); err == nil {
+				return cli.Usagef("--export-coco %s: %s exists: name another directory", dir, path)
+			}
+		}
 	}
-	for i, split := range []string{"train2017", "val2017"} {
+	for i, split := range splits {
 		set := []*scenes.Set{d.Train, d.Tests[0].Scenes}[i]
 		images, instances := cocoPaths(dir, split)
 		must.M(scenes.Write(images, instances, set))
@@ -368,10 +374,10 @@ func detectPredict() *cobra.Command {
 		}
 		for _, file := range args[1:] {
 			path := drawn(dir, file)
-			if _, err := os.Stat(path); err == nil && slices.ContainsFunc(args[1:], func(image string) bool {
+			if slices.ContainsFunc(args[1:], func(image string) bool {
 				return same(path, image) || same(dir, filepath.Dir(image))
 			}) {
-				return cli.Usagef("the drawing of %s would replace %s: use another --out", file, path)
+				return cli.Usagef("the drawing of %s would be among the images or replace one: use another --out", file)
 			}
 			if other, taken := from[path]; taken {
 				return cli.Usagef("%s and %s would be drawn to one file: use two commands, with --out", other, file)

@@ -73,9 +73,6 @@ Memory of all requests, printed at startup; the heap grows by up to twice as muc
 		if min(s.Bytes, s.Pixels, int64(s.BatchTimeout), int64(s.Timeout)) < 1 { // Options would take its defaults
 			return cli.Usagef("--max-bytes, --max-pixels, --batch-timeout and --timeout: want more than 0")
 		}
-		if s.Pixels > data.MaxPixels {
-			return cli.Usagef("--max-pixels %d: want at most %d", s.Pixels, data.MaxPixels)
-		}
 		must.M(cli.Usage(s.Validate()))
 		m, done := s.open(c, args[0])
 		defer done()

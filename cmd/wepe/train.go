@@ -462,14 +462,6 @@ extended: its learning rate continues with the cosine of that many epochs.`}
 
 func (o *resuming) run(c *cobra.Command, dir string) error {
 	ctx := cli.Interruptible(c)
-	whole := must.M1(filepath.Abs(dir))
-	for _, of := range []string{whole, filepath.Dir(whole)} { // RUN/last, RUN/last/step-00000010
-		above := filepath.Dir(of)
-		if _, err := run.Read(above); err == nil && slices.Contains([]string{checkpoints.LastDir, checkpoints.BestDir},
-			filepath.Base(of)) {
-			return cli.Usagef("%s is a checkpoint of a run: name the run, %s", dir, above)
-		}
-	}
 	if run.OfStudy(dir) {
 		return fmt.Errorf("%s is a run of wepe compare: repeat the compare command, which continues it", dir)
 	}

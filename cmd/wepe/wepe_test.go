@@ -653,6 +653,8 @@ func TestCompare_ReadsTheFilesAtEachSize(t *testing.T) {
 func TestDetect_WarnsOfAnnotationZero(t *testing.T) {
 	t.Chdir(t.TempDir())
 	succeeds(t, "detect train --export-coco c --train-scenes 1 --test-scenes 1")
+	_, _, err := invoke(t, "detect train --export-coco c")
+	is.Refused(t, "over what is there", err, "exists")
 	_, instances := cocoPaths("c", "val2017")
 	raw := gomlxtest.Must(os.ReadFile(instances))(t)
 	for id, warns := range map[string]bool{"1": false, "0": true} {

@@ -31,7 +31,7 @@ type folder struct {
 	images  []coco.Image // by ID
 	objects map[int64][]*coco.Annotation
 	classes map[int64]int
-	boxes   bool // no masks of objects with boxes
+	boxes   bool // without masks, where there are boxes
 }
 
 // Open reads an instances file and checks that its images are in a directory; files outside it are never read. Missing
@@ -187,6 +187,10 @@ func (f *folder) at(index int) (*Scene, error) {
 // object returns the object of an annotation, unless nothing of it remains.
 func (f *folder) object(image coco.Image, a *coco.Annotation) (o Object, kept bool, err error) {
 	o = Object{Class: f.classes[a.CategoryID], Crowd: a.IsCrowd()}
+	if a.Box != nil && (f.boxes || o.Crowd) {
+		o.Box = *a.Box
+		return o, true, nil
+	}
 	sound := *a
 	if len(a.Segmentation.Polygons) > 0 {
 		for _, part := range a.Segmentation.Polygons {
@@ -198,7 +202,7 @@ func (f *folder) object(image coco.Image, a *coco.Annotation) (o Object, kept bo
 			return o, false, nil
 		}
 	}
-	if !sound.Segmentation.Empty() && (a.Box == nil || !o.Crowd && !f.boxes) {
+	if !sound.Segmentation.Empty() {
 		if o.Mask, err = f.dataset.Mask(image, &sound); err != nil {
 			return o, false, err
 		}

@@ -97,8 +97,8 @@ func (s settings) tune(b compute.Backend) (before, after result) {
 	if s.out != "" {
 		dir := filepath.Join(s.out, "checkpoints")
 		_, err := os.Stat(dir)
-		if files, _ := os.ReadDir(s.out); err != nil && len(files) > 0 { // the export would replace what is there
-			must.M(fmt.Errorf("-out %s: neither empty nor of an earlier run: name another directory", s.out))
+		if _, there := os.Stat(filepath.Join(s.out, "vit")); err != nil && there == nil { // of no earlier run
+			must.M(fmt.Errorf("-out %s: vit, which the result would replace, is there: name another directory", s.out))
 		}
 		saved = must.M1(checkpoint.Build(store).Dir(dir).Keep(2).Done())
 	}

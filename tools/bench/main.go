@@ -84,7 +84,7 @@ func parse(args []string) (o options, err error) {
 		return o, err
 	}
 	if flags.NArg() > 0 || o.pairs < 1 || o.pairs%2 == 0 || len(o.positions) == 0 || o.positions[0] != "learned" {
-		return o, fmt.Errorf("want flags only, odd --pairs and learned first of --positions, not %q", flags.Args())
+		return o, fmt.Errorf("want flags only, odd --pairs and learned first of --positions, not %q", args)
 	}
 	if !slices.Contains([]string{"cpu", "cuda"}, o.device) || !slices.Contains([]string{"float32", "bfloat16"}, o.dtype) {
 		return o, fmt.Errorf("--device %s --dtype %s: want cpu or cuda, float32 or bfloat16", o.device, o.dtype)

@@ -160,8 +160,8 @@ func OfStudy(dir string) bool {
 	}
 	above, err := Read(filepath.Dir(whole))
 	_, own := Read(dir)
-	last, _ := checkpoints.All(dir)
-	return err == nil && len(last) > 0 && (above.Study || errors.Is(own, fs.ErrNotExist))
+	_, saved := os.Stat(filepath.Join(dir, checkpoints.LastDir))
+	return err == nil && saved == nil && (above.Study || errors.Is(own, fs.ErrNotExist))
 }
 
 // Recover is Read for a run from a version without run.json: its newest checkpoint has all but the data.
@@ -170,7 +170,7 @@ func Recover(dir string) (d Description, err error) {
 	if err != nil {
 		return d, err
 	}
-	if c == nil {
+	if c == nil || filepath.Clean(c.Path) == filepath.Clean(dir) { // none, or one of a run
 		return d, fmt.Errorf("%s contains no run, neither %s nor a checkpoint: name the directory of a run", dir, File)
 	}
 	var meta struct {
