@@ -171,7 +171,7 @@ func Recover(dir string) (d Description, err error) {
 		return d, err
 	}
 	if c == nil || filepath.Clean(c.Path) == filepath.Clean(dir) { // none, or one of a run
-		return d, fmt.Errorf("%s contains no run, neither %s nor a checkpoint: name the directory of a run", dir, File)
+		return d, fmt.Errorf("%s is not the directory of a run: name that, which has %s", dir, File)
 	}
 	var meta struct {
 		Recipe struct {
