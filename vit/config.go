@@ -53,7 +53,7 @@ type Config struct {
 	// MLP (big_vision "MAP", SigLIP), "class+mean" both concatenated, [2·width] (DINOv2), or "class+register" class token
 	// and first register, [2·width]: the distillation token of DeiT (https://arxiv.org/abs/2012.12877).
 	Pool     string `json:"pool"`
-	Position string `json:"position"` // name (wepe list positions), or A+B; default "wepe", of wepe train "wepe-v"
+	Position string `json:"position"` // name (wepe list positions), or A+B; default "wepe"
 
 	PatchNorm bool    `json:"patch_norm,omitempty"` // LayerNorm on the patch tokens, as in the WePE release
 	Epsilon   float64 `json:"epsilon"`              // ε of every LayerNorm, default 1e-6 (ViT); the WePE release uses 1e-5

@@ -159,17 +159,17 @@ var usage = map[string][]string{
 	// Settings without effect.
 	"position learned": {"train --position learned --set wepe_alpha_scale=0.9",
 		"train " + demoModel + " --data shapes --set wepe_harmonics=3"}, // the model's own
-	"position none, learned": {"compare --positions none,learned --set wepe_alpha_scale=0.9"},
-	"position wepe-v":        {"train --set wepe_beta_pos=0.02"},
-	"position grid2d, wepe:": {"detect train --positions learned,wepe --set rope_theta=3"},
-	"--size":                 {"verify " + oldRun + " --size 9", "detect train --export-coco x --sizes 96x96,60x156"},
-	"--backend":              {"detect train --export-coco x --backend go"},
-	"augment.size":           {"compare --sizes 32x32 --set augment.size=[48,48]"},
-	"Pixels":                 {"serve x --max-pixels 89478486"},
-	"wepe_alpha_scale":       {"compare --study alpha-scale --set wepe_alpha_scale=0.9"},
-	"val_fraction":           {"train --set val_fraction=0", "detect train --set val_fraction=0.3"},
-	"mixup_switch_epoch":     {"train --set late_mixup_alpha=0.3"},
-	"interpolation":          {"train --set interpolation=bicubic"},
+	"position none, learned":  {"compare --positions none,learned --set wepe_alpha_scale=0.9"},
+	"position " + fromScratch: {"train --set wepe_beta_pos=0.02"},
+	"position grid2d, wepe:":  {"detect train --positions learned,wepe --set rope_theta=3"},
+	"--size":                  {"verify " + oldRun + " --size 9", "detect train --export-coco x --sizes 96x96,60x156"},
+	"--backend":               {"detect train --export-coco x --backend go"},
+	"augment.size":            {"compare --sizes 32x32 --set augment.size=[48,48]"},
+	"Pixels":                  {"serve x --max-pixels 89478486"},
+	"wepe_alpha_scale":        {"compare --study alpha-scale --set wepe_alpha_scale=0.9"},
+	"val_fraction":            {"train --set val_fraction=0", "detect train --set val_fraction=0.3"},
+	"mixup_switch_epoch":      {"train --set late_mixup_alpha=0.3"},
+	"interpolation":           {"train --set interpolation=bicubic"},
 }
 
 func TestUsage_IsRefusedInOneLineThatNamesTheFlag(t *testing.T) {

@@ -106,8 +106,8 @@ func (o *training) setter(f cli.Flags, flag, key, about string) {
 // fineTuning is the name of the default recipe for MODEL, of finetune.FineTuning.
 const fineTuning = "finetune"
 
-// fromScratch is the encoding of models that are trained from scratch, chosen on validation images: docs/results.md.
-const fromScratch = "wepe-v"
+// fromScratch is the encoding of models that are trained from scratch: docs/results.md says how it was chosen.
+const fromScratch = "rope-mixed-qkv"
 
 // single are the flags of wepe train.
 type single struct {
