@@ -73,8 +73,8 @@ var All = []Analysis{
 		"R² of row and column of a patch, predicted from its token by a linear regression on other images; share of the " +
 			"variance of attention weights over images and pairs of patches that their mean over images has.", ""},
 	{"tsne", attentions, "t-SNE of patch features", ofAttention(tsne),
-		"Exact t-SNE of the patch features of the last block, of one image or as many as have 250. Silhouette by quadrant of " +
-			"the image: 1 is separated, 0 mixed. R² of row and column, predicted by the 5 nearest neighbours among the " +
+		"Exact t-SNE of the patch features of the last block, of one image or as many as have 250. Silhouette by quadrant " +
+			"of the image: 1 is separated, 0 mixed. R² of row and column, predicted by the 5 nearest neighbours among the " +
 			"features, does not depend on t-SNE.",
 		"WePE's features group by position."},
 	{"cka", attentions, "Similarity of two models (CKA)", ofAttention(cka),

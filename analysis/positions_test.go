@@ -117,7 +117,8 @@ func TestPositions_ModulationHasASimilarityAndNoProbe(t *testing.T) {
 	models := []Model{{Name: "wepe-qkv", Path: trained(t, "wepe-qkv", 1, nil)},
 		{Name: "fourier-qkv", Path: trained(t, "fourier-qkv", 1, nil)}}
 	shallow := func(r *finetune.Recipe) { r.Model.Depth = 1 } // as many factors as a table has numbers
-	applies(t, asked(t, "probe", testImages(5), Model{Name: "v", Path: trained(t, "wepe-v", 1, shallow)}), "probe", "v", false)
+	v := Model{Name: "v", Path: trained(t, "wepe-v", 1, shallow)}
+	applies(t, asked(t, "probe", testImages(5), v), "probe", "v", false)
 	rows := asked(t, what, testImages(5), models...)
 	for _, figure := range strings.Split(what, ",") {
 		for _, m := range models {

@@ -92,7 +92,7 @@ func (c *Config) settings() []setting.Row {
 		// Nearer to a pole than 1e-9 the gradient of 1/z² overflows.
 		setting.Number(ParamKappa, &c.sum.Kappa, 0.1, 1e8,
 			"κ of the truncated sum: terms nearer to a pole than κε, ε = 1e-8, are dropped"),
-		setting.Number(ParamPoleValue, &c.sum.CLarge, -huge, huge, "C_large, the value of the truncated sum at a pole; it is "+
+		setting.Number(ParamPoleValue, &c.sum.CLarge, -huge, huge, "C_large, the value of the truncated sum at a pole, "+
 			"clipped at ±1e4"),
 
 		setting.Choice(ParamSurrogate, &c.surrogate, "the surrogate whose β and γ are taken at first",
