@@ -549,7 +549,7 @@ func TestDetect_TrainsMeasuresAndUsesADetector(t *testing.T) {
 	is.Said(t, "on a pretrained backbone", succeeds(t,
 		"detect train classifier --out tuned --train-scenes 1 --set steps=1;"+
 			"batch_size=1;warmup_steps=0;detector.backbone.image_rows=64;detector.backbone.image_cols=64"+scenes),
-		"recipe photographs", "tuned/wepe-v-seed0")
+		"recipe photographs", "tuned/"+fromScratch+"-seed0")
 	for _, line := range []string{"detect eval classifier", "eval " + run + " --data shapes", "resume " + run,
 		"export " + run + " x"} {
 		refuses(t, 1, "detect", line)
