@@ -367,15 +367,10 @@ func detectPredict() *cobra.Command {
 		}
 		dir = cmp.Or(dir, filepath.Join(args[0], "found"))
 		from := map[string]string{}
-		same := func(a, b string) bool {
-			x, missing := os.Stat(a)
-			y, err := os.Stat(b)
-			return cmp.Or(missing, err) == nil && os.SameFile(x, y)
-		}
 		for _, file := range args[1:] {
 			path := drawn(dir, file)
 			if slices.ContainsFunc(args[1:], func(image string) bool {
-				return same(path, image) || same(dir, filepath.Dir(image))
+				return sameFile(path, image) || sameFile(dir, filepath.Dir(image))
 			}) {
 				return cli.Usagef("the drawing of %s would be among the images or replace one: use another --out", file)
 			}
@@ -420,6 +415,12 @@ func detectPredict() *cobra.Command {
 // drawn is the file in dir that the objects of an image are drawn to.
 func drawn(dir, file string) string {
 	return filepath.Join(dir, strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))+".png")
+}
+
+func sameFile(a, b string) bool {
+	x, missing := os.Stat(a)
+	y, err := os.Stat(b)
+	return cmp.Or(missing, err) == nil && os.SameFile(x, y)
 }
 
 // object is the JSON of a detected object.

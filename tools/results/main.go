@@ -149,6 +149,23 @@ func absent(option string, names []string, there func(name string) bool) error {
 	return nil
 }
 
+// choose removes the rows of encodings that only= does not name.
+func (o options) choose(rows *report.Rows) error {
+	hidden := func(encoding string) bool { return o.only != nil && !slices.Contains(o.only, encoding) }
+	if b := o.spec.Baseline; b != "" && hidden(b) {
+		return fmt.Errorf("only= leaves nothing to pair with: add the baseline %s, or choose lines by rows=", b)
+	}
+	if err := absent("only", o.only, func(name string) bool {
+		return slices.ContainsFunc(rows.Evals, func(e report.Eval) bool { return e.Encoding == name }) ||
+			slices.ContainsFunc(rows.Results, func(r report.Result) bool { return r.Encoding == name })
+	}); err != nil {
+		return err
+	}
+	rows.Evals = slices.DeleteFunc(rows.Evals, func(e report.Eval) bool { return hidden(e.Encoding) })
+	rows.Results = slices.DeleteFunc(rows.Results, func(r report.Result) bool { return hidden(r.Encoding) })
+	return nil
+}
+
 // content computes what stands between a marker of these words and its end.
 func content(words []string, records string, leave writer) (string, error) {
 	kind, names := words[0], 1
@@ -189,18 +206,9 @@ func content(words []string, records string, leave writer) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		hidden := func(encoding string) bool { return o.only != nil && !slices.Contains(o.only, encoding) }
-		if b := o.spec.Baseline; b != "" && hidden(b) {
-			return "", fmt.Errorf("only= leaves nothing to pair with: add the baseline %s, or choose lines by rows=", b)
-		}
-		if err := absent("only", o.only, func(name string) bool {
-			return slices.ContainsFunc(rows.Evals, func(e report.Eval) bool { return e.Encoding == name }) ||
-				slices.ContainsFunc(rows.Results, func(r report.Result) bool { return r.Encoding == name })
-		}); err != nil {
+		if err := o.choose(&rows); err != nil {
 			return "", err
 		}
-		rows.Evals = slices.DeleteFunc(rows.Evals, func(e report.Eval) bool { return hidden(e.Encoding) })
-		rows.Results = slices.DeleteFunc(rows.Results, func(r report.Result) bool { return hidden(r.Encoding) })
 		if plotted {
 			return fmt.Sprintf("![%s](%s)\n", plot.shows, words[2]), leave(words[2], func(w io.Writer) error {
 				return plot.draw(w, rows)

@@ -229,7 +229,7 @@ func flagError(c *cobra.Command, err error) error {
 	c.Flags().VisitAll(func(f *pflag.Flag) { shown[f.Name] = "--" + f.Name })
 	hints := Similar(name, slices.Sorted(maps.Keys(shown)))
 	for i, hint := range hints {
-		hints[i] = cmp.Or(shown[hint], "--"+hint)                                               // with a value
+		hints[i] = cmp.Or(shown[hint], "--"+hint)
 		if several := shown[name+"s"]; several != "" && strings.HasPrefix(hints[i], "--set ") { // --sizes, --aspects
 			hints[i] = several
 		}

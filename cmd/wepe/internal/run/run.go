@@ -217,11 +217,9 @@ func Local(c *cobra.Command, path string) string {
 			must.M(fmt.Errorf("MODEL %s is a run that has saved no checkpoint yet: let it train, or continue it", path))
 		}
 		hints := []string{"grid", "assume-square", "architecture"}
-		others := c.Flags().Args()[:0] // models that may need them
-		if c.Name() == "verify" || c.Name() == "analyze" {
-			others = c.Flags().Args()
-		}
-		if isRun(path) && !slices.ContainsFunc(others, func(other string) bool { return !isRun(other) }) {
+		if slices.ContainsFunc(hints, c.Flags().Changed) && isRun(path) &&
+			!(slices.Contains([]string{"verify", "analyze"}, c.Name()) && slices.ContainsFunc(c.Flags().Args(),
+				func(other string) bool { return !isRun(other) })) { // another model may need them
 			cli.Unread(c, "with a run, whose checkpoints lack nothing", hints...)
 		}
 		return path
