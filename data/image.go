@@ -41,7 +41,7 @@ type Image struct {
 	Grid          [2]int    // rows and columns of patches, with preprocess.ResizePatches; else zero
 	Clipped       bool      // has 16-bit grey above 255, see ClippedGrey
 
-	grey16 []uint16 // [Height, Width] the values that Pixels clip, until Preprocess; nil without Clipped
+	grey16 []uint16 // [Height, Width] the values that Pixels clip, until Preprocess; nil if there are none of 16 bits
 }
 
 // ClippedGrey is a warning, logged once for each dataset or prediction, because such images look white to a model.
@@ -184,8 +184,16 @@ func (e Encoded) reader() io.Reader {
 }
 
 type asking struct {
-	file    io.Reader
+	file    *bytes.Reader
 	proceed func() error
+}
+
+// ReadAt implements [io.ReaderAt], without which a tiff is read whole before its first pixel.
+func (a *asking) ReadAt(p []byte, offset int64) (int, error) {
+	if err := a.proceed(); err != nil {
+		return 0, err
+	}
+	return a.file.ReadAt(p, offset)
 }
 
 func (a *asking) Read(p []byte) (int, error) {
@@ -381,9 +389,7 @@ func (p *Image) clipped(pix []uint8, stride, step int) {
 		copy(p.Pixels[3*i:], []uint8{v, v, v})
 		p.grey16[i] = grey
 	}
-	if p.Clipped = slices.Max(p.grey16) > 255; !p.Clipped {
-		p.grey16 = nil
-	}
+	p.Clipped = slices.Max(p.grey16) > 255
 }
 
 // cmyk converts as Pillow does: (1−c)(1−k) in bytes, the product divided by 255 and rounded.

@@ -23,6 +23,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -247,6 +248,14 @@ func TestPreprocess_GreyOf16Bits(t *testing.T) {
 				is.Equal(t, name+": clipped", got.Clipped, grey16 == preprocess.GreyClip)
 			}
 		}
+	}
+}
+
+func TestPreprocess_DarkGreyOf16BitsIsConvertedAsTheOthers(t *testing.T) {
+	dark := gomlxtest.Must(Decode(bytes.NewReader(grey16(2, 7, 100, 200, 255))))(t)
+	for grey16, want := range map[string][]uint8{preprocess.GreyScale: {0, 0, 0, 0}, preprocess.GreyRange: {0, 95, 198, 255},
+		preprocess.GreyClip: {7, 100, 200, 255}} {
+		is.Equal(t, grey16, gomlxtest.Must(dark.Preprocess(preprocess.Settings{Grey16: grey16}))(t).Pixels, coloured(want))
 	}
 }
 
@@ -625,21 +634,25 @@ func TestDecoding_MemoryOfEachFormatIsWithinItsBound(t *testing.T) {
 	is.Near(t, "most bytes a pixel, of a tiff that is not rotated", most, DecodeBytes, 4)
 }
 
-// A decoder that does not ask reads the file as a whole.
+// A decoder that does not ask reads the file as a whole. When it asks for the last time, memory for the pixels is
+// allocated, or decoding would go on after its end.
 func TestDecoding_EndsWithTheErrorOfItsContext(t *testing.T) {
 	for name, raw := range large(t) {
 		if libjpeg && raw[0] == 0xff || name == "webp" {
 			continue
 		}
 		e, calls := gomlxtest.Must(Identify(raw, 0))(t), 0
-		_, _ = e.Decode(func() error { calls++; return nil })
-		if least := min(2, bits.Len(uint(len(raw)/4096))); calls < least {
-			t.Errorf("%s: %d calls for %d bytes", name, calls, len(raw))
+		var before, last runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, _ = e.Decode(func() error { calls++; runtime.ReadMemStats(&last); return nil })
+		least := min(2, bits.Len(uint(len(raw)/4096)))
+		if took := last.TotalAlloc - before.TotalAlloc; calls < least || len(raw) > 4096 && took < uint64(e.Pixels) {
+			t.Errorf("%s: %d calls for %d bytes, %d bytes allocated before the last", name, calls, len(raw), took)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		last := calls / 2
+		left := calls / 2
 		_, err := e.Decode(func() error {
-			if last--; last < 0 {
+			if left--; left < 0 {
 				cancel()
 			}
 			return ctx.Err()

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"net/url"
@@ -100,7 +101,7 @@ func query(r *http.Request, name string) (string, error) {
 }
 
 // uploaded reads the images of a request and computes the response. parse is of upload.read.
-func (s *Server) uploaded(w http.ResponseWriter, r *http.Request, parse func(raw []byte) ([]file, error),
+func (s *Server) uploaded(w http.ResponseWriter, r *http.Request, parse func(io.Reader) ([]file, error),
 	compute func(ctx context.Context, u *upload) ([]any, error)) ([]any, error) {
 	if err := s.batcher.enter(); err != nil {
 		return nil, err
@@ -124,7 +125,7 @@ func (s *Server) uploaded(w http.ResponseWriter, r *http.Request, parse func(raw
 }
 
 // each computes the images of a request and converts each output.
-func (s *Server) each(w http.ResponseWriter, r *http.Request, parse func(raw []byte) ([]file, error),
+func (s *Server) each(w http.ResponseWriter, r *http.Request, parse func(io.Reader) ([]file, error),
 	entry func(i int, name string, o finetune.Output) (any, error)) ([]any, error) {
 	return s.uploaded(w, r, parse, func(ctx context.Context, u *upload) ([]any, error) {
 		fitted := make([]*data.Image, len(u.images))
@@ -210,22 +211,47 @@ func (s *Server) attention(w http.ResponseWriter, r *http.Request) (any, error) 
 
 // wanted are the fields of a request for embeddings, in OpenAI's form.
 type wanted struct {
-	Input    json.RawMessage `json:"input"` // a text or several
-	Model    string          `json:"model"` // the served one, or none
-	Encoding string          `json:"encoding_format"`
-	Pool     string          `json:"pool"` // our own: "class" or "mean"
-	User     string          `json:"user"` // not used
+	Input    texts  `json:"input"`
+	Model    string `json:"model"` // the served one, or none
+	Encoding string `json:"encoding_format"`
+	Pool     string `json:"pool"` // our own: "class" or "mean"
+	User     string `json:"user"` // not used
+}
+
+// texts are a text or a list of them.
+type texts struct {
+	most int // about as many are read
+	all  []string
+}
+
+var noInput = malformed("input: use an image as a data URL or in base64, or a list of them")
+
+// UnmarshalJSON implements [json.Unmarshaler]. A body could hold millions of empty texts.
+func (t *texts) UnmarshalJSON(raw []byte) error {
+	if one := ""; json.Unmarshal(raw, &one) == nil && one != "" {
+		t.all = []string{one}
+		return nil
+	}
+	if bytes.Count(raw, []byte(",")) >= 2*t.most { // a data URL has one, too
+		return tooMany(t.most)
+	}
+	if json.Unmarshal(raw, &t.all) != nil || len(t.all) == 0 {
+		return noInput
+	}
+	return nil
 }
 
 // parse reads a request and returns its images. Of the request it keeps only how the features are wanted: its texts may
 // be as long as the body, whose memory is given back before the features are computed.
-func (q *wanted) parse(raw []byte, c card) ([]file, error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
+func (q *wanted) parse(body io.Reader, c card) ([]file, error) {
+	d := json.NewDecoder(body)
 	d.DisallowUnknownFields()
-	if err := d.Decode(q); err != nil {
+	if err := d.Decode(q); errors.As(err, &failure{}) {
+		return nil, err
+	} else if err != nil {
 		return nil, malformed("malformed request: %v: use input, model, encoding_format, pool, user", err)
 	}
-	if d.More() {
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, malformed("malformed request: there is more after its JSON")
 	}
 	if q.Model != "" && q.Model != c.Name {
@@ -234,14 +260,11 @@ func (q *wanted) parse(raw []byte, c card) ([]file, error) {
 	if !slices.Contains([]string{"", "float", "base64"}, q.Encoding) {
 		return nil, malformed("encoding_format %q: use float or base64", q.Encoding)
 	}
-	var inputs []string
-	if one := ""; json.Unmarshal(q.Input, &one) == nil && one != "" {
-		inputs = []string{one}
-	} else if json.Unmarshal(q.Input, &inputs) != nil || len(inputs) == 0 {
-		return nil, malformed("input: use an image as a data URL or in base64, or a list of them")
+	if len(q.Input.all) == 0 {
+		return nil, noInput
 	}
-	files := make([]file, len(inputs))
-	for i, input := range inputs {
+	files := make([]file, len(q.Input.all))
+	for i, input := range q.Input.all {
 		files[i].name = fmt.Sprintf("input %d", i)
 		if url, found := strings.CutPrefix(input, "data:"); found {
 			if _, input, found = strings.Cut(url, ";base64,"); !found {
@@ -284,11 +307,11 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	q := wanted{Pool: pool}
+	q := wanted{Pool: pool, Input: texts{most: s.options.Parts}}
 	if err := q.valid(); err != nil {
 		return nil, err
 	}
-	parse := func(raw []byte) ([]file, error) { return q.parse(raw, s.card) }
+	parse := func(body io.Reader) ([]file, error) { return q.parse(body, s.card) }
 	vectors, err := s.each(w, r, parse, func(i int, _ string, o finetune.Output) (any, error) {
 		vector, err := q.vector(o)
 		e := map[string]any{"object": "embedding", "index": i, "embedding": vector}

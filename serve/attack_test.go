@@ -48,7 +48,7 @@ func TestShare_LeavesForOthersWhatOneTakes(t *testing.T) {
 	}
 	s.give(a, 6)
 	s.give(b, 3)
-	if s.free != 12 || len(s.held) != 0 || !s.take(b, 12) {
+	if s.free != 12 || len(s.held) != 0 || s.take(b, 7) || !s.take(b, 6) {
 		t.Errorf("%d of 12 are free, %v are held", s.free, s.held)
 	}
 	for remote, want := range map[string]string{"192.0.2.1:80": "192.0.2.1/32", "[::ffff:192.0.2.1]:80": "192.0.2.1/32",
@@ -94,17 +94,23 @@ func dial(t testing.TB, url string) net.Conn {
 	return c
 }
 
-// Without a byte of their bodies the declared lengths take nothing; each body may be as large as is allowed.
+// Without a byte of their bodies the declared lengths take nothing; each body may be as large as is allowed. A form may
+// be complete before its body is.
 func TestServe_BodiesThatDoNotArriveTakeNoMemory(t *testing.T) {
 	s, url, _ := start(t, &fake{}, Options{Timeout: 2 * time.Second})
 	var silent []net.Conn
 	for i := range 40 {
 		c := dial(t, url)
+		kind, form := form(dot)
 		length := fmt.Sprintf("Content-Length: %d", s.options.Bytes)
 		if i%2 == 1 {
-			length = "Transfer-Encoding: chunked"
+			length, form = "Transfer-Encoding: chunked", fmt.Appendf(nil, "%x\r\n%s\r\n", len(form), form)
 		}
-		fmt.Fprintf(c, "POST /v1/predict HTTP/1.1\r\nHost: localhost\r\n%s\r\n\r\n", length)
+		if i%4 > 1 {
+			form = nil
+		}
+		fmt.Fprintf(c, "POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\n%s\r\n\r\n%s", kind, length,
+			form)
 		silent = append(silent, c)
 	}
 	begin := time.Now()

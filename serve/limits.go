@@ -31,7 +31,7 @@ func newShare(n int64) *share { return &share{free: n, held: map[netip.Prefix]in
 func (s *share) take(of netip.Prefix, n int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.held[of]+n > s.free {
+	if s.held[of]+n > s.free-(n-1) {
 		return false
 	}
 	s.free -= n

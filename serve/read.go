@@ -96,8 +96,9 @@ func (a *arriving) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// read reads the files of a request. parse returns the files of a body of JSON; it may be nil.
-func (u *upload) read(w http.ResponseWriter, r *http.Request, parse func(raw []byte) ([]file, error)) error {
+// read reads the files of a request, and its body to the end: net/http waits for the rest without a deadline. parse
+// returns the files of a body of JSON; it may be nil.
+func (u *upload) read(w http.ResponseWriter, r *http.Request, parse func(io.Reader) ([]file, error)) error {
 	s := u.s
 	if r.ContentLength > s.options.Bytes {
 		return s.tooLarge()
@@ -114,24 +115,44 @@ func (u *upload) read(w http.ResponseWriter, r *http.Request, parse func(raw []b
 		}
 		return u.form(body, parameters["boundary"])
 	}
-	raw, err := u.all(body)
-	switch {
-	case err != nil:
-		return err
-	case kind != "application/json" || parse == nil:
+	if kind != "application/json" || parse == nil {
+		raw, err := u.all(body)
+		if err != nil {
+			return err
+		}
 		return u.add(file{name: "body", raw: raw})
 	}
-	const copies = 4 // the body, its input, the input's texts, and their bytes
-	if err := u.hold(copies * int64(len(raw))); err != nil {
-		return err
+	in := &holding{u: u, body: body}
+	files, err := parse(in)
+	if in.err != nil {
+		return in.err
 	}
-	files, err := parse(raw)
 	for _, f := range files {
 		if err == nil {
 			err = u.add(f)
 		}
 	}
 	return err
+}
+
+// holding is a body of JSON. Of each byte there are at most four in memory: two in the decoder's buffer, one in a text,
+// and one in the file, or in the buffer that a larger one replaces.
+type holding struct {
+	u    *upload
+	body io.Reader
+	read int64
+	err  error // of reading; a decoder's own errors are others
+}
+
+func (h *holding) Read(p []byte) (int, error) {
+	n, err := h.body.Read(p)
+	h.read += int64(n)
+	if err != nil && !errors.Is(err, io.EOF) {
+		h.err = h.u.s.unread(err)
+	} else if held := h.u.hold(4 * h.read); held != nil {
+		h.err, err = held, held
+	}
+	return n, err
 }
 
 // all reads a file. Its memory is held as it grows, with that which it replaces.
@@ -184,6 +205,9 @@ func (u *upload) form(body io.Reader, boundary string) error {
 		part, err := parts.NextPart()
 		in.left = math.MaxInt
 		if errors.Is(err, io.EOF) && len(u.files) > 0 {
+			if _, err := io.Copy(io.Discard, body); err != nil {
+				return u.s.unread(err)
+			}
 			return nil
 		}
 		if err != nil {
@@ -202,7 +226,7 @@ func (u *upload) form(body io.Reader, boundary string) error {
 
 func (u *upload) add(f file) error {
 	if len(u.files) == u.s.options.Parts {
-		return refuse(http.StatusRequestEntityTooLarge, "more than %d images: send fewer at once", u.s.options.Parts)
+		return tooMany(u.s.options.Parts)
 	}
 	if !u.s.images.take(u.of, 1) {
 		return busy
@@ -239,6 +263,10 @@ func (u *upload) decode(ctx context.Context) error {
 }
 
 var busy = failure{http.StatusTooManyRequests, "too much work in flight: try again in a second"}
+
+func tooMany(parts int) error {
+	return refuse(http.StatusRequestEntityTooLarge, "more than %d images: send fewer at once", parts)
+}
 
 func (s *Server) tooLarge() error {
 	return refuse(http.StatusRequestEntityTooLarge, "more than %d bytes", s.options.Bytes)
@@ -279,7 +307,7 @@ func (s *Server) decode(ctx context.Context, f file, header data.Encoded) (*data
 		return nil, late
 	}
 	if err == nil {
-		image, err = s.model.PreprocessImage(image)
+		image, err = s.fitted(image, max(header.Pixels, smallPixels))
 	}
 	if err != nil {
 		return nil, f.failed(err)
@@ -288,6 +316,19 @@ func (s *Server) decode(ctx context.Context, f file, header data.Encoded) (*data
 		s.clipped.Do(func() { s.options.Log.Warn(data.ClippedGrey, "image", f.name) })
 	}
 	return image, nil
+}
+
+// fitted fits an image to the model. A long narrow one may become very large before it has the model's size.
+func (s *Server) fitted(image *data.Image, most int64) (*data.Image, error) {
+	settings := s.card.Preprocessing
+	if _, _, varies := settings.OutputSize(); varies != nil {
+		height, width := settings.Resized(image.Height, image.Width)
+		if int64(height)*int64(width) > most {
+			return nil, fmt.Errorf("%w: %d×%d pixels become %d×%d: cut it", data.ErrPixels, image.Width, image.Height, width,
+				height)
+		}
+	}
+	return s.model.PreprocessImage(image)
 }
 
 // failed is the response to a file that is not decoded.

@@ -156,20 +156,15 @@ func (o Options) Memory(inputPixels int, float bool) int64 {
 // Validate reports the first field out of its range.
 func (o Options) Validate() error {
 	for _, field := range []struct {
-		name  string
-		value int64
-	}{{"Batch", int64(o.Batch)}, {"BatchTimeout", int64(o.BatchTimeout)}, {"Bytes", o.Bytes}, {"Pixels", o.Pixels},
-		{"Parts", int64(o.Parts)}, {"Images", int64(o.Images)}, {"Timeout", int64(o.Timeout)},
-		{"Connections", int64(o.Connections)}} {
-		if field.value < 0 {
-			return fmt.Errorf("serve: %s is %d: use 0 for the default, or more", field.name, field.value)
+		name        string
+		value, most int64
+	}{{"Batch", int64(o.Batch), 1024}, {"BatchTimeout", int64(o.BatchTimeout), int64(time.Hour)},
+		{"Bytes", o.Bytes, 1 << 30}, {"Pixels", o.Pixels, data.MaxPixels}, {"Parts", int64(o.Parts), 1 << 20},
+		{"Images", int64(o.Images), 1 << 20}, {"Timeout", int64(o.Timeout), int64(24 * time.Hour)},
+		{"Connections", int64(o.Connections), 1 << 20}} {
+		if field.value < 0 || field.value > field.most {
+			return fmt.Errorf("serve: %s is %d: use 1 to %d, or 0 for the default", field.name, field.value, field.most)
 		}
-	}
-	if o.Batch > 1024 {
-		return fmt.Errorf("serve: Batch is %d: use at most 1024", o.Batch)
-	}
-	if o.Pixels > data.MaxPixels {
-		return fmt.Errorf("serve: Pixels is %d: use at most %d", o.Pixels, data.MaxPixels)
 	}
 	if n := len(o.Token); n > 0 && n < 16 {
 		return fmt.Errorf("serve: Token has %d characters: use at least 16, as from openssl rand -hex 16", n)

@@ -28,6 +28,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/wepe-go/wepe/checkpoints/preprocess"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/internal/campaign"
@@ -406,7 +407,7 @@ func TestServe_EachFailureHasItsStatus(t *testing.T) {
 		{embed, asJSON, one + `", "model": "runs/two"}`, 404}, {embed, asJSON, one + `", "model": "fake"}`, 200},
 		{embed, asJSON, one + `", "dimensions": 2}`, 400},
 		{embed, asJSON, `{"input": ["` + strings.Repeat(one[11:]+`","`, 3) + one[11:] + `"]}`, 413},
-		{embed, asJSON, one + `"}`, 200},
+		{embed, asJSON, one + `"}`, 200}, {embed, asJSON, one + `"}}`, 400}, {embed, asJSON, one + `"} x`, 400},
 	} {
 		body, _ := c.body.(io.Reader)
 		switch raw := c.body.(type) {
@@ -760,7 +761,7 @@ func TestOptions_MemoryAndRanges(t *testing.T) {
 	}
 	for name, o := range map[string]Options{"Batch": {Batch: -1}, "BatchTimeout": {BatchTimeout: -1},
 		"Timeout": {Timeout: -5}, "Batch is 1025": {Batch: 1025}, "Token": {Token: "x"}, "Pixels": {Pixels: 89_478_486},
-		"15 characters": {Token: strings.Repeat("x", 15)}} {
+		"Images": {Images: math.MaxInt}, "Bytes": {Bytes: 1 << 61}, "15 characters": {Token: strings.Repeat("x", 15)}} {
 		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%+v: %v, want an error about %s", o, err, name)
 		}
@@ -898,13 +899,35 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
+// A list of millions of empty texts is refused before it is read into memory.
+func TestEmbeddings_ManyTextsTakeNoMemory(t *testing.T) {
+	body := strings.NewReader(`{"input":["` + strings.Repeat(`","`, 1<<20) + `"]}`)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	q := wanted{Input: texts{most: 32}}
+	_, err := q.parse(body, card{})
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, tooMany(32)) || took > 5*uint64(body.Size()) {
+		t.Errorf("%d bytes for a body of %d, %v", took, body.Size(), err)
+	}
+}
+
+// A line of pixels would be thousands of times longer before it is fitted to the model.
+func TestServer_ALongNarrowImageIsRefused(t *testing.T) {
+	s, url, _ := start(t, &fake{}, Options{})
+	s.card.Preprocessing = preprocess.Settings{Resize: preprocess.ResizeShortest, Size: [2]int{224, 224}}
+	answered(t, url+"/v1/predict", "", pixels(1, 19, red), 200)
+	answered(t, url+"/v1/predict", "", pixels(1, 1700, red), 413)
+}
+
 // FuzzEmbeddings: images of a request are bytes that it contains in base64; anything else is refused by a status.
 func FuzzEmbeddings(f *testing.F) {
 	requests := []string{`{"input":"data:image/png;base64,AAAA","model":"fake"}`, `{"input":["AAAA","//8="]}`,
 		`{"input":"data:,","encoding_format":"base64"}`, `{"input":[[7]]}`}
 	campaign.Fuzz(f, requests, func(t *testing.T, request string) {
-		files, err := new(wanted).parse([]byte(request), card{Name: "runs/fake"})
-		if failed := (failure{}); err != nil && (!errors.As(err, &failed) || failed.Status != 400 && failed.Status != 404) ||
+		q := wanted{Input: texts{most: 9}}
+		files, err := q.parse(strings.NewReader(request), card{Name: "runs/fake"})
+		if failed := (failure{}); err != nil && (!errors.As(err, &failed) || failed.Status/100 != 4) ||
 			err == nil && len(files) == 0 {
 			t.Errorf("%q: %d files, %v", request, len(files), err)
 		}
