@@ -142,6 +142,7 @@ func TestFolder_Refuses(t *testing.T) {
 		"a/1.png b/1.txt":                               {ErrUnlabelled, "b"},
 		"train/a/1.png val/a/1.png val/b/1.png":         {names: "val: folder b"},
 		"train/a/1.png val/a/1.txt":                     {names: "val: class folder a"},
+		"train/a/1.png train/2.png val/a/1.png b/1.png": {ErrSplits, "b"},
 	} {
 		dir := named(t, strings.Fields(paths)...)
 		parts, err := Folder(dir)
@@ -153,6 +154,10 @@ func TestFolder_Refuses(t *testing.T) {
 	dir := named(t, "a/b/1.png")
 	gomlxtest.NoError(t, os.Symlink("..", filepath.Join(dir, "a/b/c")))
 	is.Refused(t, "a link to a folder above", is.ErrorOf(Folder(dir)), filepath.Join(dir, "a/b/c"))
+	dir = named(t, "train/a/1.png", "train/b/1.png", "x.tar")
+	gomlxtest.NoError(t, os.Symlink("absent", filepath.Join(dir, "val"))) // on a disk that is not mounted
+	is.Error(t, "a dangling folder", is.ErrorOf(Folder(dir)), os.ErrNotExist)
+	is.Error(t, "a dangling folder of shards", is.ErrorOf(findShards(dir, ".tar")), os.ErrNotExist)
 	is.Error(t, "an absent directory", is.ErrorOf(Folder(filepath.Join(dir, "absent"))), os.ErrNotExist)
 }
 
@@ -380,13 +385,14 @@ func TestImageFiles_AreInAnyFolders(t *testing.T) {
 	dir := datatest.Tree(t, map[string][]byte{
 		"b/2.png": plain(2, 3, 5), "b/deep/1.png": plain(3, 3, 5), "a/9.PNG": plain(4, 3, 5), "top.png": plain(5, 3, 5),
 		"a/notes.txt": nil, ".hidden/1.png": plain(6, 3, 5), "empty/notes.txt": nil, "z.gif": []byte("damaged"),
+		"top.heic": nil,
 	})
 	f := gomlxtest.Must(ImageFiles(dir))(t)
 	var got []string
 	for i := range f.Len() {
 		got = append(got, f.Where(i)+"="+f.Classes[f.Labels[i]])
 	}
-	is.Equal(t, "images", fmt.Sprint(got, f.Ignored), "[top.png= z.gif= a/9.PNG=a b/2.png=b b/deep/1.png=b] map[.txt:2]")
+	is.Equal(t, "images", fmt.Sprint(got, f.Ignored), "[top.png= z.gif= a/9.PNG=a b/2.png=b b/deep/1.png=b] map[.heic:1 .txt:2]")
 	img := gomlxtest.Must(f.Read(4))(t).RGBA()
 	is.Equal(t, "an image", fmt.Sprint(img.Bounds(), img.RGBAAt(4, 2)), "(0,0)-(5,3) {3 0 77 255}")
 	is.Refused(t, "a damaged image", is.ErrorOf(f.Read(1)), "z.gif")

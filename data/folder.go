@@ -128,6 +128,11 @@ func ImageFiles(dir string) (*Files, error) {
 	if len(in.images) == 0 {
 		return nil, fmt.Errorf("data: no images in %s (%s)%s", dir, strings.Join(imageExtensions, ", "), in.besides())
 	}
+	for _, file := range all { // in Folder those at the top may be lists of classes and such
+		if !strings.Contains(file, "/") && !isImage(file) {
+			in.others[strings.ToLower(path.Ext(file))]++
+		}
+	}
 	return in.files(dir, slices.Sorted(maps.Keys(in.images))), nil
 }
 
@@ -173,8 +178,8 @@ func (t tree) below(top string) found {
 }
 
 // walk appends the files and folders below a directory in the order of their names, slash-separated, without hidden
-// ones; the names of folders end with a slash. It follows links; a dangling one is a file. above are the folders that
-// contain the directory.
+// ones; the names of folders end with a slash. It follows links; a dangling one is a file if it has an image's name.
+// above are the folders that contain the directory.
 func (t *tree) walk(dir, below string, above []fs.FileInfo) error {
 	here := filepath.Join(dir, filepath.FromSlash(below))
 	self, err := os.Stat(here)
@@ -197,7 +202,9 @@ func (t *tree) walk(dir, below string, above []fs.FileInfo) error {
 		file, folder := path.Join(below, entry.Name()), entry.IsDir()
 		if entry.Type()&fs.ModeSymlink != 0 {
 			info, err := os.Stat(filepath.Join(here, entry.Name()))
-			folder = err == nil && info.IsDir()
+			if folder = err == nil && info.IsDir(); err != nil && !isImage(file) { // maybe a class or a split
+				return fmt.Errorf("%w: make the link's target available, or remove the link", err)
+			}
 		}
 		if !folder {
 			*t = append(*t, file)
@@ -280,9 +287,10 @@ func splitOf(name string) int {
 
 // splits returns the folders of the splits of a directory, "" for those that it does not have, and for all if its
 // folders are classes. Folders are splits if they have such names and train is among them, or if one with such a name
-// contains folders with images and no image beside them: a class may be called test.
+// contains folders with images and no image beside them: a class may be called test. With two such names, train among
+// them, images beside the folders make no class of it.
 func (in found) splits(dir string) (folders [3]string, err error) {
-	named, train, nested := map[string]string{}, false, false
+	named, train, nested, deep := map[string]string{}, false, false, false
 	var others []string
 	for _, name := range in.folders {
 		split := splitOf(name)
@@ -291,10 +299,12 @@ func (in found) splits(dir string) (folders [3]string, err error) {
 			continue
 		}
 		beside := func(file string) bool { return strings.Count(file, "/") == 1 }
+		below := func(file string) bool { return !beside(file) }
+		deep = deep || slices.ContainsFunc(in.images[name], below)
 		named[name], train = name, train || split == 0
 		nested = nested || in.images[name] != nil && !slices.ContainsFunc(in.images[name], beside)
 	}
-	if !nested && (!train || len(others) > 0) {
+	if nested = nested || deep && train && len(named) > 1; !nested && (!train || len(others) > 0) {
 		return folders, nil
 	}
 	others = slices.DeleteFunc(others, func(name string) bool { return in.images[name] == nil })

@@ -61,8 +61,7 @@ var ErrKinds = errors.New("two kinds of datasets")
 //     column label of integers from 0.
 //
 // Shards are in the directory or in its folders data, train, val, test and so on. The split of a shard is that of its
-// folder, otherwise that of a word in its name, as in train-0017.tar; without shards for training all files are for
-// training. Images keep the order of the sorted shards. The names of classes are those of the hub's metadata, the lines
+// folder, otherwise that of a word in its name, as in train-0017.tar; if no file has a split, all are for training. Images keep the order of the sorted shards. The names of classes are those of the hub's metadata, the lines
 // of classnames.txt in the directory, or 0 to the largest label. Two names for one split, as val and validation, are an
 // error that wraps [ErrSplits].
 func Find(dir string) (parts Parts, format string, err error) {
@@ -126,12 +125,20 @@ func findShards(dir, extension string) (paths [3][]string, err error) {
 	folders := []string{"."}
 	for _, entry := range entries {
 		if name := entry.Name(); name == "data" || splitOf(name) >= 0 {
-			folders = append(folders, name)
+			switch info, err := os.Stat(filepath.Join(dir, name)); {
+			case err != nil: // of a link
+				return paths, err
+			case info.IsDir():
+				folders = append(folders, name)
+			}
 		}
 	}
 	named, others := map[string][]string{}, []string(nil)
 	for _, folder := range folders {
-		entries, _ := os.ReadDir(filepath.Join(dir, folder)) // a file of that name has no entries
+		entries, err := os.ReadDir(filepath.Join(dir, folder))
+		if err != nil {
+			return paths, err
+		}
 		for _, entry := range entries {
 			file := entry.Name()
 			if hidden(file) || entry.IsDir() || filepath.Ext(file) != extension {

@@ -62,8 +62,8 @@ type Recipe struct {
 	// Aspect is how images of other aspect ratios are resized: "crop", "squash" or "keep", or "" for crop where they have
 	// several sizes.
 	Aspect string `json:"aspect,omitempty"`
-	// Grey16 is how 16-bit grey above 255 in image files is converted: "scale", the high byte, "range", the range of each
-	// image, or "", clipped as in Pillow.
+	// Grey16 is how 16-bit grey in image files is converted: "scale", the high byte, "range", the range of each image, or
+	// "", clipped to 255 as in Pillow.
 	Grey16 string `json:"grey16,omitempty"`
 	// MixupSwitchEpoch is the epoch from which on mixup draws λ with LateMixupAlpha (the release's two stages); 0: never.
 	MixupSwitchEpoch int     `json:"mixup_switch_epoch,omitempty"`

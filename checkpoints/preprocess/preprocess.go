@@ -52,7 +52,7 @@ type Settings struct {
 	Std     [3]float64 `json:"std,omitzero"`
 }
 
-// Values of Settings.Grey16. An image is converted if it has a value above 255.
+// Values of Settings.Grey16.
 const (
 	GreyClip  = ""      // values above 255 become 255, as in Pillow
 	GreyScale = "scale" // the high byte

@@ -20,6 +20,7 @@ import (
 	"github.com/wepe-go/wepe/cmd/wepe/internal/run"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/disk"
 	"github.com/wepe-go/wepe/internal/printable"
 )
 
@@ -91,6 +92,9 @@ func imagesOf(args []string) (images []string) {
 			continue
 		}
 		files := must.M1(data.ImageFiles(arg))
+		if len(files.Ignored) > 0 {
+			cli.Field("images", "warning: files that are not read in %s: %s", arg, disk.Extensions(files.Ignored))
+		}
 		for row := range files.Len() {
 			images = append(images, filepath.Join(arg, filepath.FromSlash(files.Where(row))))
 		}

@@ -88,6 +88,9 @@ func (s *Shards) index(path string) (err error) {
 	}
 	row := 0
 	for i, meta := range p.Metadata().RowGroups {
+		if meta.NumRows == 0 { // it may have no pages
+			continue
+		}
 		images, err := chunkOf(file, size, p.Metadata(), i, image.Index())
 		if err != nil {
 			return err

@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"image/color"
+	"image/png"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -80,6 +82,16 @@ func reads(t *testing.T, name string, f *Shards, part int, want []byte) {
 	t.Helper()
 	if got, err := f.read(part); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("%s: image %d has %d bytes, want %d, %v", name, part, len(got), len(want), err)
+	}
+}
+
+// pyarrow writes row groups without rows or pages.
+func TestIndex_EmptyRowGroupsHaveNoImages(t *testing.T) {
+	files := opened(t, "testdata/groups.parquet")
+	is.Equal(t, "labels", files.Labels, []int32{0, 1, 2})
+	for row, grey := range []uint8{10, 20, 30} {
+		img := gomlxtest.Must(png.Decode(bytes.NewReader(gomlxtest.Must(files.read(row))(t))))(t)
+		is.Equal(t, "grey", img.At(1, 2), color.Color(color.RGBA{grey, grey, grey, 255}))
 	}
 }
 
