@@ -156,7 +156,8 @@ func Find(path, which string) (c *Checkpoint, skipped []error, err error) {
 			return c, skipped, err
 		}
 		if damaged && which != Resume { // a first save that was killed leaves none
-			return nil, skipped, errors.Errorf("checkpoints: no intact checkpoint in %s: %s", filepath.Join(path, kind), here[0])
+			return nil, skipped, errors.Errorf("checkpoints: no intact checkpoint in %s: %s: use the weights %q",
+				filepath.Join(path, kind), here[0], LastDir)
 		}
 	}
 	if which == Resume {

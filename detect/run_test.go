@@ -249,6 +249,10 @@ func TestRun_RefusesSettingsByName(t *testing.T) {
 			t.Errorf("%s: %v", settings, err)
 		}
 	}
+	for _, settings := range []string{"lr_milestones=[3,1000]", "detector.backbone.global=[1,1]",
+		"detector.backbone.position=hybrid"} { // a finished detector of an earlier version may have them
+		gomlxtest.Must(gomlxtest.Must(tiny().Set(settings))(t).Resolve())(t)
+	}
 	r := Recipe{LRMilestones: []int{3, 7}, Params: map[string]any{"wepe_alpha_u": 0.5}}
 	r.Detector.RPN.Sizes = []float64{11, 13}
 	changed := gomlxtest.Must(r.Set("lr_milestones=[5,9];wepe_alpha_u=0.25;detector.rpn.sizes=[5,7]"))(t)

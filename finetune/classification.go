@@ -44,9 +44,10 @@ type classification struct {
 	rows         []int       // images of the current step
 	fetched      int         // the current step, -1 before the first
 	state        state
-	tested       string    // labelling of Test
-	resumed      int       // step of the checkpoint that the run continues
-	weights      []float32 // of the classes in the loss, nil for equal weights
+	tested       string       // labelling of Test
+	resumed      int          // step of the checkpoint that the run continues
+	weights      []float32    // of the classes in the loss, nil for equal weights
+	before       *report.Eval // the accuracy of a pretrained model, until the first step
 	row          report.Result
 }
 
@@ -218,7 +219,8 @@ func (c *classification) Load(checkpoint *checkpoints.Checkpoint) (of engine.Run
 		longer := s.Recipe.Epochs < now.Epochs || s.Recipe.Steps < now.Steps
 		if longer && c.Exhausted(int(checkpoint.Step), s.TrainState) {
 			return of, at, fmt.Errorf("finetune: %s cannot be extended: its last %d evaluations were no better than that of "+
-				"step %d, and its patience is %d", checkpoint.Path, now.Patience, s.BestStep, now.Patience)
+				"step %d, and its patience is %d: start a run from it, as MODEL of wepe train", checkpoint.Path, now.Patience,
+				s.BestStep, now.Patience)
 		}
 		s.Recipe.Epochs, s.Recipe.Steps, s.Recipe.Patience = now.Epochs, now.Steps, now.Patience
 	}
@@ -264,7 +266,8 @@ func (c *classification) Begin(step int) (err error) {
 	if err != nil {
 		return err
 	}
-	return c.Record(row)
+	c.before = &row
+	return nil
 }
 
 // Fetch implements Task: it reads the images of a step that this process computes, if they are read for each batch.
@@ -290,6 +293,12 @@ func (c *classification) Call(program *model.Exec, step, part int, scalars []flo
 	outputs, err := c.images.call(program, plan, shown, scalars)
 	if err != nil {
 		return nil, err
+	}
+	if c.before != nil { // a run that fails before does not claim its directory
+		if err := c.Record(*c.before); err != nil {
+			return nil, err
+		}
+		c.before = nil
 	}
 	if step == 0 && part == 0 {
 		for _, line := range c.model.warnings() {
@@ -422,11 +431,7 @@ func (c *classification) damaged(set data.Dataset) (int, error) {
 func (c *classification) choose() (report.Weights, error) {
 	c.model.Source = Source{Path: c.Run.Dir, Format: "checkpoint",
 		Weights: report.Weights{Name: checkpoints.LastDir, Step: c.Step()}}
-	best, err := c.chosen()
-	if err != nil {
-		return report.Weights{}, err
-	}
-	if best != nil {
+	if best := c.chosen(); best != nil {
 		c.model.Source = openedRun(best)
 		if err := c.model.load(best, ofOptimizer); err != nil {
 			return report.Weights{}, err
@@ -436,15 +441,15 @@ func (c *classification) choose() (report.Weights, error) {
 }
 
 // chosen returns the checkpoint that the run ends with, nil for the last weights.
-func (c *classification) chosen() (*checkpoints.Checkpoint, error) {
+func (c *classification) chosen() *checkpoints.Checkpoint {
 	if c.Weights == checkpoints.LastDir || c.Run.Dir == "" || c.held.set == nil {
-		return nil, nil
+		return nil
 	}
 	best, _, err := checkpoints.Find(c.Run.Dir, "")
-	if best != nil && best.Kind != checkpoints.BestDir {
+	if err != nil || best != nil && best.Kind != checkpoints.BestDir { // Trainer.resume has warned of damage
 		best = nil
 	}
-	return best, err
+	return best
 }
 
 // recorded finds the row of an already finished run with the weights that Run.Weights selects; without one they are
@@ -453,11 +458,7 @@ func (c *classification) recorded() (bool, error) {
 	if c.resumed != c.Step() {
 		return false, nil
 	}
-	best, err := c.chosen()
-	if err != nil {
-		return false, err
-	}
-	name := checkpoints.LastDir
+	best, name := c.chosen(), checkpoints.LastDir
 	if best != nil {
 		name = checkpoints.BestDir
 	}

@@ -305,6 +305,19 @@ func TestResume_TakesTheBestForADamagedLastCheckpoint(t *testing.T) {
 	is.Equal(t, "variables", got.variables, want.variables)
 }
 
+func TestResume_ADamagedBestCheckpointIsReplacedByTheBestFromHereOn(t *testing.T) {
+	gomlxtest.OnGo(t)
+	run := overfits(t, "")
+	done(t, run)
+	best := latest(t, run.Dir, checkpoints.BestDir)
+	gomlxtest.NoError(t, os.WriteFile(filepath.Join(best.Path, "variables.safetensors"), []byte("damaged"), 0o644))
+	_, row := done(t, run)
+	is.Equal(t, "weights of the finished run", row.Weights, report.Weights{Name: checkpoints.LastDir, Step: row.Steps})
+	run.Extend, run.Recipe.Epochs = true, run.Recipe.Epochs+1
+	_, row = done(t, run)
+	is.Equal(t, "weights after another epoch", row.Weights, report.Weights{Name: checkpoints.BestDir, Step: row.Steps})
+}
+
 func TestExtend_TrainsMoreEpochsOrSteps(t *testing.T) {
 	gomlxtest.OnGo(t)
 	run := saved(t, gomlxtest.Must(tiny().Set("epochs=2"))(t), 18)

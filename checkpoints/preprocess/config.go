@@ -18,7 +18,7 @@ import (
 // Hugging Face's preprocessor_config.json, or image_processor in its processor_config.json: do_resize with size
 // {height, width} (ResizeExact) or {shortest_edge} (ResizeShortest) and resample, do_center_crop with crop_size,
 // do_rescale with rescale_factor, do_normalize with image_mean and image_std. A single number as size (old files) means
-// a square for ViT, DeiT, Beit and Siglip, the shortest edge for Bit and CLIP. An unknown enabled field is an error,
+// a square for ViT, DeiT and Beit, the shortest edge for Siglip, Bit and CLIP. An unknown enabled field is an error,
 // since the pixels would differ.
 //
 // timm's config.json with pretrained_cfg (or that object alone): input_size, interpolation, crop_pct, crop_mode, mean,

@@ -120,6 +120,7 @@ func (o *analyzing) run(c *cobra.Command, paths []string) error {
 	defer b.Finalize()
 	comparison := analysis.Comparison{Backend: b, Analyses: chosen, Seed: o.seed, Logger: cli.Logger()}
 	dir := cmp.Or(o.out, filepath.Join("runs", "analysis-"+d.Name))
+	must.M(run.Apart(dir, d.Spec, ""))
 	comparison.Models = o.models(c, b, paths, dir)
 	comparison.Images = o.imagesFor(d)
 	found, page, failed := comparison.Run(ctx)

@@ -115,6 +115,7 @@ func (o *comparison) run(c *cobra.Command, model string) error {
 		}
 		return o.printTable(cli.Output(c), &s, recipe.Name, d)
 	}
+	must.M(run.Apart(s.Dir, d.Spec, model))
 	must.M(run.Claim(s.Dir, description))
 	must.M(run.Write(s.Dir, description))
 	failed := s.Run(ctx) // if some runs diverged, there is a table of the others

@@ -19,6 +19,7 @@ import (
 
 	"github.com/wepe-go/wepe/analysis/features"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
+	"github.com/wepe-go/wepe/cmd/wepe/internal/run"
 	"github.com/wepe-go/wepe/data"
 	"github.com/wepe-go/wepe/internal/disk"
 	"github.com/wepe-go/wepe/internal/figure"
@@ -94,10 +95,12 @@ func (o *extraction) run(c *cobra.Command, model string) error {
 	if ignored != "" {
 		cli.Field("data", "warning: files that are not read: %s", ignored)
 	}
+	dir := cmp.Or(o.out, filepath.Join("runs", "features-"+list.Name))
+	must.M(run.Apart(dir, o.data, ""))
 	m, done := o.open(c, model)
 	defer done()
 	job := features.Job{Model: m, List: list, Of: o.pool, JSON: o.format == "jsonl", Logger: cli.Logger(),
-		Dir: cmp.Or(o.out, filepath.Join("runs", "features-"+list.Name)), Progress: cli.Count(list.Name, "images")}
+		Dir: dir, Progress: cli.Count(list.Name, "images")}
 	table := must.M1(job.Run(ctx))
 	out := cli.Output(c)
 	out.Field("features", "%d images of %s, width %d: %s", len(table.Images), list.Name, table.Width, job.Dir)

@@ -184,6 +184,7 @@ func (o *single) run(c *cobra.Command, model string) error {
 		r.Recipe.GradAccumSteps = cmp.Or(r.Recipe.GradAccumSteps, r.Group.Size())
 	}
 	description := o.description(d, r.Recipe, model)
+	must.M(run.Apart(r.Dir, d.Spec, model))
 	must.M(run.Claim(r.Dir, description))
 	return finish(ctx, c, d, r, description)
 }
@@ -394,7 +395,7 @@ func printResult(c *cobra.Command, d *dataset.Dataset, r finetune.Run, m *finetu
 	out.Field("log", "%s, %s", filepath.Join(r.Dir, engine.RowsFile), filepath.Join(r.Dir, engine.LogFile))
 	out.Field("report", "%s", filepath.Join(r.Dir, finetune.PageFile))
 	to := native
-	if c := m.Recipe; c.Architecture == "" && c.Model.Encoding().Folds() {
+	if m.Recipe.Model.Encoding().Folds() {
 		to = "hf"
 	}
 	dir := printable.Shell(r.Dir)
@@ -402,8 +403,10 @@ func printResult(c *cobra.Command, d *dataset.Dataset, r finetune.Run, m *finetu
 	if m.Recipe.Aspect != finetune.AspectKeep {
 		out.Field("", "wepe serve %s", dir)
 	}
-	out.Field("", "wepe export %s OUT --to %s", dir, to)
-	if m.Recipe.Steps == 0 { // epochs can be added
+	if m.Recipe.Architecture == "" {
+		out.Field("", "wepe export %s OUT --to %s", dir, to)
+	}
+	if m.Recipe.Steps == 0 && m.Recipe.Patience == 0 { // epochs can be added
 		out.Field("", "wepe resume %s --epochs N", dir)
 	}
 	if d.InFiles() && r.From == "" && r.Recipe.Name == finetune.PhotosName {

@@ -359,8 +359,16 @@ func TestDirectory_HoldsOneRun(t *testing.T) {
 	const scratch = " --stream=false --size 16x16 --epochs 1 --set " + // in memory: pixels are compared
 		"model.width=12;model.depth=1;model.num_heads=1;batch_size=6;model.patch_size=8"
 	first, tuned := "train --data "+a+scratch, " --data "+a+" --epochs 1 --set batch_size=6 --out RUN"
-	for _, line := range []string{first + " --out A2", first + " --seed 1 --out A3", "train A2" + tuned} {
+	for _, line := range []string{first + " --out A2", first + " --seed 1 --out A3"} {
 		succeeds(t, line)
+	}
+	_, _, err := invoke(t, "train A2"+tuned+" --set freeze=weights,vectors,head,position") // nothing is left to train
+	is.Equal(t, "fails before the first step", err != nil, true)
+	succeeds(t, "train A2"+tuned)
+	succeeds(t, "export A2 M --to native")
+	for _, line := range []string{first + " --out " + filepath.Join(a, "run"), "train M --data " + a + scratch + " --out M",
+		"compare --data " + a + " --out " + a, "features A2 --data " + a + " --out " + filepath.Join(a, "x")} {
+		refuses(t, 2, "--out", line)
 	}
 	rows := copied(t, "A2") // alone
 	for _, name := range []string{"last", "best", "run.json"} {

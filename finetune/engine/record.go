@@ -186,6 +186,10 @@ func (t *Trainer) resume() error {
 	if err := was.Same(now, checkpoint.Path); err != nil {
 		return err
 	}
+	if best, _, err := checkpoints.Find(t.Dir, checkpoints.BestDir); course.BestStep > 0 && (best == nil || err != nil) {
+		t.Logger.Warn("the best weights are gone: the best from here on take their place", "step", course.BestStep)
+		course.Best, course.BestLoss, course.BestStep = -1, 0, 0
+	}
 	t.course = course
 	t.step, t.startStep = int(checkpoint.Step), int(checkpoint.Step)
 	t.Logger.Info("resuming", "step", t.step, "of", t.Steps)

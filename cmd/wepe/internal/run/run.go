@@ -57,6 +57,32 @@ type Description struct {
 // Dir is the default directory of results.
 func Dir(recipe, dataset string) string { return filepath.Join("runs", recipe+"-"+dataset) }
 
+// Apart refuses a directory of results that would change what its command reads: in --data its pictures would be images
+// of a class, and beside MODEL's files, if they are no run, it would be another model.
+func Apart(dir, data, model string) error {
+	if info, err := os.Stat(data); err == nil && info.IsDir() {
+		inside, err := filepath.Rel(absolute(data), absolute(dir))
+		if err == nil && filepath.IsLocal(inside) && (inside == "." || inside[0] != '.') { // which is skipped
+			return cli.Usagef("the results in %s would be among the images of --data: name another directory with --out", dir)
+		}
+	}
+	to, err := os.Stat(dir)
+	if from, missing := os.Stat(model); err == nil && missing == nil && os.SameFile(from, to) {
+		if _, err := os.Stat(filepath.Join(dir, File)); err != nil {
+			return cli.Usagef("--out %s has the files of MODEL: name another directory", dir)
+		}
+	}
+	return nil
+}
+
+// absolute returns a path that is right in any working directory, "" for "".
+func absolute(path string) string {
+	if whole, err := filepath.Abs(path); err == nil && path != "" {
+		return whole
+	}
+	return path
+}
+
 // Check refuses a directory with results of another recipe or dataset, and Claim also one with results of other
 // settings or of another model: with the error of Remedied. They write nothing: the description is to
 // be written when nothing else refuses the run.
@@ -133,6 +159,7 @@ func begun(dir string, study bool) bool {
 
 // Write writes the description of a run.
 func Write(dir string, d Description) error {
+	d.Model = absolute(d.Model)
 	return disk.Write(filepath.Join(dir, File), func(w io.Writer) error { return cli.JSON(w, d) })
 }
 
