@@ -41,7 +41,7 @@ type comparison struct {
 
 // Encodings to compare by default.
 var (
-	comparedFromScratch = []string{"none", "learned", "sincos2d", "wepe", "wepe-sphere", "wepe-v"}
+	comparedFromScratch = []string{"none", "learned", fromScratch, "wepe", "wepe-sphere", "wepe-v"}
 	// The pretrained table resampled, replaced, blended into and extended.
 	comparedFineTuning = []string{"learned", "wepe", "hybrid", "learned+wepe-v"}
 )

@@ -28,7 +28,7 @@ import (
 
 var (
 	dir       = flag.String("data", "", "directory or archive of CIFAR-100's binary version; default generated shapes")
-	positions = flag.String("positions", "none,learned,sincos2d,wepe,wepe-sphere,wepe-v", "encodings, by commas")
+	positions = flag.String("positions", "none,learned,rope-mixed-qkv,wepe,wepe-sphere,wepe-v", "encodings, by commas")
 	seeds     = flag.Int("seeds", 1, "training runs of each encoding, paired by seed; 3 or more for a result")
 	out       = flag.String("out", "", "directory of the training runs; default runs/<recipe>")
 )
