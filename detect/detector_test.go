@@ -144,10 +144,10 @@ func TestDetector_VariablesOfAnotherModelAreAnErrorOfEveryProgram(t *testing.T) 
 	for i, path := range []string{"rpn/objects", "roi/stage_0/classes", "roi/mask/classes"} {
 		d := untrained(t, tiny())
 		weight.Float32(d.store.Scope(detectorScope+"/"+path), "biases", weight.Constant(0), 17)
-		refused(t, is.ErrorOf(d.Detect(picture(t, 32, 48))), path)
+		is.Refused(t, "a refusal", is.ErrorOf(d.Detect(picture(t, 32, 48))), path)
 		pixels := tensors.FromFlatDataAndDimensions(make([]uint8, 32*48*3), 1, 32, 48, 3)
 		if _, err := d.inputs(pixels, []truth{{size: [2]int{32, 48}}}, 1); i == 0 { // proposes
-			refused(t, err, path)
+			is.Refused(t, "a refusal", err, path)
 		} else {
 			gomlxtest.NoError(t, err)
 		}
@@ -255,7 +255,7 @@ func TestBackbone_RefusesAViTThatDoesNotFit(t *testing.T) {
 	} {
 		own := *m
 		own.Variables = maps.Clone(m.Variables)
-		refused(t, is.ErrorOf(adopting(t, &own, func(b *Backbone) { change(b, &own) })), want)
+		is.Refused(t, "a refusal", is.ErrorOf(adopting(t, &own, func(b *Backbone) { change(b, &own) })), want)
 	}
 }
 
@@ -273,7 +273,7 @@ func TestRun_StartsFromAPretrainedModel(t *testing.T) {
 		run.Recipe.Detector.Backbone.ImageRows, run.Recipe.Detector.Backbone.ImageCols = rows, cols
 		prepared, err := run.prepared()
 		if m.Config.Width%4 != 0 { // the pyramid halves the width twice
-			refused(t, err, "width")
+			is.Refused(t, "a refusal", err, "width")
 			return
 		}
 		task := gomlxtest.Must(newTask(gomlxtest.Must(prepared, err)(t)))(t)
@@ -295,7 +295,7 @@ func TestRun_StartsFromAPretrainedModel(t *testing.T) {
 		headless := gomlxtest.Must(run.prepared())(t)
 		is.Equal(t, "width", headless.Recipe.Detector.Backbone.Width, headless.source.Config.Width)
 		run.Recipe.Detector.Backbone.Width = 4
-		refused(t, is.ErrorOf(run.prepared()), "width")
+		is.Refused(t, "a refusal", is.ErrorOf(run.prepared()), "width")
 	})
 }
 
@@ -356,5 +356,5 @@ func TestTruth_LeavesOutCrowdsAndRefusesClasses(t *testing.T) {
 	got := gomlxtest.Must(truthOf(s, 3))(t)
 	is.Equal(t, "truth", fmt.Sprint(got.size, got.boxes, got.classes), "[20 30] [[2 3 9 14] [4 5 10 12]] [2 0]")
 	is.Equal(t, "masks", [2]bool{got.masks[0] != nil, got.masks[1] != nil}, [2]bool{true, false})
-	refused(t, is.ErrorOf(truthOf(s, 2)), "")
+	is.Refused(t, "a refusal", is.ErrorOf(truthOf(s, 2)), "")
 }

@@ -120,7 +120,7 @@ func TestTargets_TheMaskOfASliverIsUnknown(t *testing.T) {
 	want := slices.Concat(slices.Repeat([]float32{-1}, 28*28), slices.Repeat([]float32{1}, 28*28))
 	is.Equal(t, "masks", gomlxtest.Must(tensors.CopyFlatData[float32](in.Masks))(t), want)
 	own.masks[0] = polygon()
-	refused(t, is.ErrorOf(c.targets([]truth{own}, own.boxes, make([][]rect, 1), first)), "")
+	is.Refused(t, "a refusal", is.ErrorOf(c.targets([]truth{own}, own.boxes, make([][]rect, 1), first)), "")
 }
 
 // PolygonMasks.crop_and_resize of detectron2 takes a side of a box as 0.1 if it is shorter.

@@ -162,13 +162,6 @@ func TestRun_InterruptedEndsWithTheBitsOfAnUninterruptedOne(t *testing.T) {
 	})
 }
 
-func refused(t *testing.T, err error, want string) {
-	t.Helper()
-	if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
-		t.Errorf("want one line with %q, got %v", want, err)
-	}
-}
-
 // A run interrupted by an earlier version (fb574f5) is resumed with that version's losses and metrics: the rows are
 // those of its uninterrupted run, on the go backend bit for bit.
 func TestRun_OfAnEarlierVersionIsResumedWithItsNumbers(t *testing.T) {
@@ -244,7 +237,7 @@ func TestRun_RefusesSettingsByName(t *testing.T) {
 			_, err = run.prepared()
 		}
 		if want != "" {
-			refused(t, err, want)
+			is.Refused(t, settings, err, want)
 		} else if err != nil {
 			t.Errorf("%s: %v", settings, err)
 		}
@@ -259,8 +252,8 @@ func TestRun_RefusesSettingsByName(t *testing.T) {
 	shown := func(r Recipe) string { return fmt.Sprint(r.LRMilestones, r.Params, r.Detector.RPN.Sizes) }
 	is.Equal(t, "changed", shown(changed), "[5 9] map[wepe_alpha_u:0.25] [5 7]")
 	is.Equal(t, "the recipe that it starts from", shown(r), "[3 7] map[wepe_alpha_u:0.5] [11 13]")
-	refused(t, is.ErrorOf(RecipeByName("yolo")), "recipe")
-	refused(t, is.ErrorOf(Open(gomlxtest.Backend(), t.TempDir())), "no checkpoint in")
+	is.Refused(t, "a refusal", is.ErrorOf(RecipeByName("yolo")), "recipe")
+	is.Refused(t, "a refusal", is.ErrorOf(Open(gomlxtest.Backend(), t.TempDir())), "no checkpoint in")
 }
 
 // What the evaluation at the end would refuse is refused before the first step.
@@ -289,7 +282,7 @@ func TestRun_RefusesTestsThatDoNotFit(t *testing.T) {
 		change(&test)
 		other := run
 		other.Validation, other.Tests = &test, nil
-		refused(t, is.ErrorOf(other.prepared()), want)
+		is.Refused(t, "a refusal", is.ErrorOf(other.prepared()), want)
 		if other.Recipe.Detector.ROI.NoMasks = true; want == "segmentation" {
 			gomlxtest.Must(other.prepared())(t) // of boxes alone
 		}
@@ -500,11 +493,11 @@ func TestRun_OnAFolder(t *testing.T) {
 	finished(t, run)
 	run.Train = folder(2)
 	_, _, err = run.Do(t.Context())
-	refused(t, err, "its data is ")
+	is.Refused(t, "a refusal", err, "its data is ")
 	for _, fraction := range []float64{0.05, 0.97} { // of 7 images none and all
 		run.Recipe.ValFraction = fraction
-		refused(t, is.ErrorOf(run.prepared()), fmt.Sprintf("val_fraction %g of 7 images", fraction))
+		is.Refused(t, "a refusal", is.ErrorOf(run.prepared()), fmt.Sprintf("val_fraction %g of 7 images", fraction))
 	}
 	run.Train = nil
-	refused(t, is.ErrorOf(run.prepared()), "Train")
+	is.Refused(t, "a refusal", is.ErrorOf(run.prepared()), "Train")
 }
