@@ -24,7 +24,7 @@ func init() {
 	Tune()
 	started, _ := os.ReadFile("/proc/self/environ") // of this execve
 	fmt.Print(os.Getpid(), " ", strings.Contains(string(started), "GLIBC_TUNABLES=glibc.malloc.arena_max=1"), " ",
-		os.Getenv("GLIBC_TUNABLES")+os.Getenv(tuneVariable), " ", os.Args[1:])
+		os.Getenv("GLIBC_TUNABLES")+os.Getenv(tuneVariable), " ", os.Getenv("GODEBUG"), " ", os.Args[1:])
 	os.Exit(0)
 }
 
@@ -33,13 +33,18 @@ func TestTune_RestartsOnce(t *testing.T) {
 		environment string
 		want        string // whether it was re-executed, variables that children inherit, arguments
 	}{
-		{"GOMLX_BACKEND=xla:cpu", "true  [a b c]"},
-		{"GOMLX_BACKEND=go", "false  [a b c]"},
-		{"WEPE_TUNE=0", "false 0 [a b c]"},
-		{"GLIBC_TUNABLES=glibc.malloc.perturb=1", "false glibc.malloc.perturb=1 [a b c]"},
+		{"GOMLX_BACKEND=xla:cpu", "true  cpu.fma=off [a b c]"},
+		{"GOMLX_BACKEND=go", "false  cpu.fma=off [a b c]"},
+		{"WEPE_TUNE=0", "false 0 cpu.fma=off [a b c]"},
+		{"GLIBC_TUNABLES=glibc.malloc.perturb=1", "false glibc.malloc.perturb=1 cpu.fma=off [a b c]"},
+		{"WEPE_TUNE=1 GOMLX_BACKEND=go GODEBUG=madvdontneed=1", "false  madvdontneed=1,cpu.fma=off [a b c]"},
 	} {
+		if strings.Contains(c.environment, "madvdontneed") && !strings.Contains(runtime.Version(), "simd") {
+			continue
+		}
 		command := exec.Command(os.Args[0], "a", "b c")
-		command.Env = []string{"HOME=" + t.TempDir(), "WEPE_TEST_TASK=tune", "GODEBUG=cpu.fma=off", c.environment}
+		command.Env = append([]string{"HOME=" + t.TempDir(), "WEPE_TEST_TASK=tune", "GODEBUG=cpu.fma=off"},
+			strings.Fields(c.environment)...)
 		var out strings.Builder
 		command.Stdout, command.Stderr = &out, os.Stderr
 		gomlxtest.NoError(t, command.Run())

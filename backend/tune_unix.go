@@ -51,9 +51,13 @@ func Tune() {
 	if err != nil {
 		return
 	}
-	environment := append(os.Environ(), missing...) // of equal names the last counts
+	missing = append(missing, tuneVariable+"=done")
+	environment := slices.DeleteFunc(os.Environ(), func(variable string) bool { // of equal names the first would count
+		name, _, _ := strings.Cut(variable, "=")
+		return slices.ContainsFunc(missing, func(set string) bool { return strings.HasPrefix(set, name+"=") })
+	})
 	// It returns only on failure; the program then continues unchanged.
-	_ = syscall.Exec(program, os.Args, append(environment, tuneVariable+"=done"))
+	_ = syscall.Exec(program, os.Args, append(environment, missing...))
 }
 
 // untuned returns the variables that are missing, as name=value.

@@ -256,23 +256,24 @@ func TestDevices_OfXLATrainTheWeightsOfOne(t *testing.T) {
 		t.Skip("only XLA has several devices: GOMLX_BACKEND=xla:cpu")
 	}
 	var want map[string][]float64
-	for _, n := range []int{1, 4} {
+	for _, n := range []int{1, 4} { // or as many as there are
 		run := tinyRun(t, "batch_size=12;eval_batch_size=12;epochs=2;optimizer.name=sgd;optimizer.weight_decay=0", 36)
 		run.Backend = gomlxtest.Must(backend.Open(backend.Config(config), backend.Devices(n),
 			backend.Log(io.Discard)))(t)
-		if got := run.Backend.NumDevices(); got < n && strings.HasPrefix(config, "xla:cpu") {
+		got := run.Backend.NumDevices()
+		if got < n && strings.HasPrefix(config, "xla:cpu") {
 			t.Fatalf("%d devices, want %d", got, n)
-		} else if got < n {
-			t.Skipf("%s has %d devices", config, got)
+		} else if want != nil && got == 1 {
+			t.Skipf("%s has one device", config)
 		}
-		run.Devices = n
+		run.Devices = min(n, got)
 		m, _ := done(t, run)
-		got := m.weights(t, "")
+		weights := m.weights(t, "")
 		if m.Finalize(); n == 1 {
-			want = got
+			want = weights
 		}
 		for name := range want {
-			gomlxtest.NearAbs(t, fmt.Sprintf("%s on %d devices", name, n), got[name], want[name], 1e-6)
+			gomlxtest.NearAbs(t, fmt.Sprintf("%s on %d devices", name, run.Devices), weights[name], want[name], 1e-6)
 		}
 	}
 }

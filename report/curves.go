@@ -187,7 +187,7 @@ func scalarPlots(evals []Eval) (plots []figure.Plot) {
 				title = s.symbol
 			}
 		}
-		plots = append(plots, figure.Plot{Title: title, X: axis(curves[0].seeds[0]), Y: name,
+		plots = append(plots, figure.Plot{Title: title, X: axis(evals), Y: name,
 			Lines: lines(curves, func(e Eval) float64 {
 				if v, ok := e.Scalars[name]; ok {
 					return float64(v)
@@ -280,7 +280,7 @@ func lines(curves []curve, value func(Eval) float64) (drawn []figure.Line) {
 
 // axis names what lines draws over: epochs, or steps in rows without epochs.
 func axis(evals []Eval) string {
-	if evals[len(evals)-1].Epoch > 0 {
+	if slices.ContainsFunc(evals, func(e Eval) bool { return e.Epoch > 0 }) { // a run may have only its step 0
 		return "epoch"
 	}
 	return "step"

@@ -5,7 +5,8 @@ package report
 import (
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/mattn/go-runewidth"
 
 	"github.com/wepe-go/wepe/internal/printable"
 )
@@ -50,7 +51,7 @@ func (t Table) Markdown() string {
 		if i == 0 {
 			b.WriteString("\n")
 		}
-		b.WriteString("- " + note + "\n")
+		b.WriteString("- " + printable.Line(note) + "\n")
 	}
 	return b.String()
 }
@@ -71,14 +72,14 @@ func (t Table) Text() string {
 	}
 	for _, line := range lines {
 		for i, cell := range line {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+			widths[i] = max(widths[i], runewidth.StringWidth(cell))
 		}
 	}
 	var b strings.Builder
 	for l, line := range lines {
 		var padded []string
 		for i, cell := range line {
-			space := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			space := strings.Repeat(" ", widths[i]-runewidth.StringWidth(cell))
 			if i < t.TextColumns {
 				padded = append(padded, cell+space)
 			} else {
@@ -94,7 +95,7 @@ func (t Table) Text() string {
 		}
 	}
 	for _, note := range t.Notes {
-		b.WriteString(note + "\n")
+		b.WriteString(printable.Line(note) + "\n")
 	}
 	return b.String()
 }

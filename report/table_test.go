@@ -28,6 +28,13 @@ func shows(t *testing.T, got, want string) {
 	is.Equal(t, "table", "\n"+got, "\n"+strings.TrimPrefix(want, "\n"))
 }
 
+// Characters of Chinese take two columns, an accent of its own none; what would steer a terminal is shown.
+func TestTable_TextIsAlignedByColumnsOfTheTerminal(t *testing.T) {
+	table := Table{Header: []string{"class", "n"}, TextColumns: 1, Rows: [][]string{{"猫", "1"}, {"e\u0301", "22"}},
+		Notes: []string{"a\x1b[31m"}}
+	shows(t, table.Text(), "class   n\n─────  ──\n猫      1\ne\u0301      22\na\\x1b[31m\n")
+}
+
 // By hand: learned 30, 40, 50 and wepe 45, 41, 53 give the pairs +15, +1, +3, whose mean is 19/3 and whose standard
 // deviation is √(172/3); t(0.975, 2) = 4.302653 is of the tables of Student's distribution. Equal seeds pair.
 func TestTabulate_PairsRunsBySeed(t *testing.T) {
