@@ -44,6 +44,7 @@ type timmTable struct {
 	Timm          string                    `json:"timm"` // version
 	Classes       map[string]map[string]any `json:"classes"`
 	Architectures map[string]architecture   `json:"architectures"`
+	Renamed       map[string]string         `json:"renamed"` // by the name in older files
 }
 
 var architectures = sync.OnceValue(func() (t timmTable) {

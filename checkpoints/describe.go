@@ -26,6 +26,8 @@ type described struct {
 	json   strictjson.Object // its config.json; nil if there is none or it does not apply
 	run    trainedModel      // for formatCheckpoint
 
+	resample string // as Imported.Resample
+
 	preprocess *preprocess.Settings // for formatNative, if its config.json has it
 }
 
@@ -154,12 +156,23 @@ func (w *weights) describeFiles(options ImportOptions) (d described, err error) 
 		}
 		return d, w.badConfig(err)
 	}
-	d.base, d.config.Classes = base, classes
+	d.base, d.config.Classes, d.resample = base, classes, timmResample(name, f)
 	d.spell(w)
 	if config == nil && options.Grid != [2]int{} { // no file contains it
 		d.config.ImageRows, d.config.ImageCols = options.Grid[0]*d.config.PatchSize, options.Grid[1]*d.config.PatchSize
 	}
 	return d, nil
+}
+
+// timmResample is the kind of Resample of an architecture, as in timm's _create_vision_transformer.
+func timmResample(name string, f *family) string {
+	switch {
+	case name == "vit_base_patch16_radio_v3" || name == "vit_huge_patch16_radio_v3":
+		return resampleJAX
+	case strings.Contains(name, "flexi") || strings.Contains(name, "radio"):
+		return resampleBilinear
+	}
+	return f.resample
 }
 
 // spell finds how the file spells the names of the blocks.
@@ -209,8 +222,11 @@ func (f *family) fieldsIn(config strictjson.Object) (map[string]any, error) {
 // candidates returns the families that the files name, and the architecture if it is one of timm's.
 func (w *weights) candidates(config strictjson.Object, options ImportOptions) (all []*family, name string, err error) {
 	kind, _ := config.Text("model_type")
+	current := func(name string) string { return cmp.Or(architectures().Renamed[name], name) }
 	name, _ = config.Text("architecture")
+	name = current(name)
 	if hint, _, _ := strings.Cut(options.Architecture, "."); hint != "" { // without the tag of pretrained weights
+		hint = current(hint)
 		if name != "" && name != hint {
 			return nil, "", errors.Errorf("checkpoints: %s is of architecture %s, not %s", w.path, name, hint)
 		}
@@ -286,35 +302,23 @@ func (w *weights) has(name string) bool {
 // is a list or, for classes with gaps between their numbers, an object. Other places may have the names of another
 // head: labels of old files, and pretrained_cfg.
 func labelsIn(o strictjson.Object, n int) ([]string, error) {
-	const key, timmKey = "id2label", "label_names"
-	var labels []string
-	if o.Read(timmKey, &labels, "") == nil && len(labels) > 0 {
-		if len(labels) != n {
-			return nil, errors.Errorf("%s has %d names, want those of the %d classes of the head: correct or remove it", timmKey,
-				len(labels), n)
-		}
-		return labels, nil
+	const key = "id2label"
+	if labels, err := timmLabels(o, n); labels != nil || err != nil {
+		return labels, err
 	}
-	var byID map[string]string
-	if n > 0 && o.Read(timmKey, &byID, "") == nil && len(byID) > 0 {
-		for i := range n {
-			labels = append(labels, cmp.Or(byID[strconv.Itoa(i)], fmt.Sprint("LABEL_", i)))
-			delete(byID, strconv.Itoa(i))
-		}
-		if len(byID) > 0 {
-			return nil, o.Refuse(timmKey, "names of some of the %d classes of the head", n)
-		}
+	var labels []string
+	if n > 0 && o.Read("labels", &labels, "") == nil && len(labels) == n {
 		return labels, nil
 	}
 	trained, _ := o.Object("pretrained_cfg")
-	if n > 0 && (o.Read("labels", &labels, "") == nil && len(labels) == n ||
-		trained.Read(timmKey, &labels, "") == nil && len(labels) == n) {
+	if labels, err := timmLabels(trained, n); labels != nil && err == nil {
 		return labels, nil
 	}
 	if !o.Has(key) {
 		return nil, nil
 	}
-	if byID = nil; o.Read(key, &byID, "") != nil || len(byID) != n {
+	var byID map[string]string
+	if o.Read(key, &byID, "") != nil || len(byID) != n {
 		return nil, o.Refuse(key, "names of the %d classes of the head", n)
 	}
 	labels = make([]string, n)
@@ -324,6 +328,31 @@ func labelsIn(o strictjson.Object, n int) ([]string, error) {
 			return nil, errors.Errorf("%s: class %d has no name", key, i)
 		}
 		labels[i] = name
+	}
+	return labels, nil
+}
+
+// timmLabels returns the names of n classes in label_names, nil if it is not there.
+func timmLabels(o strictjson.Object, n int) (labels []string, err error) {
+	const key = "label_names"
+	if o.Read(key, &labels, "") == nil && len(labels) > 0 {
+		if len(labels) != n {
+			return nil, errors.Errorf("%s has %d names, want those of the %d classes of the head: correct or remove it", key,
+				len(labels), n)
+		}
+		return labels, nil
+	}
+	var byID map[string]string
+	if n == 0 || o.Read(key, &byID, "") != nil || len(byID) == 0 {
+		return nil, nil
+	}
+	labels = nil
+	for i := range n {
+		labels = append(labels, cmp.Or(byID[strconv.Itoa(i)], fmt.Sprint("LABEL_", i)))
+		delete(byID, strconv.Itoa(i))
+	}
+	if len(byID) > 0 {
+		return nil, o.Refuse(key, "names of some of the %d classes of the head", n)
 	}
 	return labels, nil
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 
 	"github.com/gomlx/compute"
@@ -20,6 +21,7 @@ import (
 	"github.com/pkg/errors"
 
 	"github.com/wepe-go/wepe/checkpoints/preprocess"
+	"github.com/wepe-go/wepe/internal/printable"
 	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit"
 )
@@ -274,6 +276,10 @@ func (e *export) contents() ([]exportFile, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c := e.config; e.Preprocess == nil && c.Channels != 3 {
+		e.report = append(e.report, fmt.Sprintf("preprocessing: not in the files: scale the pixels of the %s as in training",
+			printable.Count(c.Channels, "channel")))
+	}
 	raw, err := indented(config, "shorten the labels: config.json would take")
 	if err != nil {
 		return nil, err
@@ -320,11 +326,15 @@ func (e *export) save(dir string) error {
 	}
 	_, err = publish(e.files, dir, func(temporary string) error {
 		err := e.write(temporary, contents)
-		if err == nil {
-			_ = os.Remove(dir) // succeeds only on an empty directory; the rename reports other problems
+		if is, _ := os.Stat(dir); err == nil && is != nil {
+			err = os.Chmod(temporary, is.Mode().Perm())
+			_ = os.Remove(dir) // it is empty; the rename reports other problems
 		}
 		return err
 	})
+	if errors.Is(err, os.ErrExist) || errors.Is(err, syscall.EBUSY) {
+		return errors.WithMessagef(err, "%s cannot be replaced, perhaps it is a mount: name a directory in it", dir)
+	}
 	return err
 }
 
@@ -333,7 +343,10 @@ func vacant(dir string) error {
 	entries, err := os.ReadDir(dir)
 	here, _ := os.Stat(".")
 	is, _ := os.Stat(dir)
+	link, _ := os.Lstat(dir)
 	switch {
+	case errors.Is(err, os.ErrNotExist) && link != nil:
+		return errors.New("a link to nothing: make its target, or remove it")
 	case errors.Is(err, os.ErrNotExist):
 		return nil
 	case is != nil && os.SameFile(here, is):

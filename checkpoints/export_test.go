@@ -439,21 +439,23 @@ func TestExport_OnlyNewAndEmptyDirectoriesChange(t *testing.T) {
 	for _, name := range strings.Fields("empty empty.tmp-00000000000000000017 empty.tmp-17 other.tmp-17 linked") {
 		gomlxtest.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o755))
 	}
-	gomlxtest.NoError(t, os.Symlink("linked", filepath.Join(dir, "link")))
+	gomlxtest.NoError(t, errors.Join(os.Symlink("linked", filepath.Join(dir, "link")), os.Symlink("none", filepath.Join(dir,
+		"dangling")), os.Chmod(filepath.Join(dir, "empty"), 0o700)))
 	putFile(t, filepath.Join(dir, "file"), []byte("mine"))
 	putFile(t, filepath.Join(dir, "empty.tmp-5"), []byte("mine"))
 	full := newFaultyFiles(3, failNoSpace)
 	refuses(t, "a full disk", export("empty", ExportOptions{files: full}), asked, "")
 	check(t, fileExists(filepath.Join(dir, "empty")), "the directory is gone")
 	gomlxtest.NoError(t, errors.Join(export("empty", ExportOptions{}), export("link", ExportOptions{})))
-	for _, name := range []string{"empty", "file", "", "file/new"} {
+	is.Equal(t, "its mode", gomlxtest.Must(os.Stat(filepath.Join(dir, "empty")))(t).Mode().Perm(), 0o700)
+	for _, name := range []string{"empty", "file", "", "file/new", "dangling"} {
 		refuses(t, name, export(name, ExportOptions{}), asked, dir)
 	}
 	t.Chdir(t.TempDir())
 	refuses(t, "the current directory", is.ErrorOf(Export(".", nil, scope, c, ExportOptions{})), asked,
 		"current directory")
 	is.Equal(t, "left", strings.Join(gomlxtest.Must(fs.Glob(os.DirFS(dir), "*"))(t), " "),
-		"empty empty.tmp-17 empty.tmp-5 file link linked other.tmp-17")
+		"dangling empty empty.tmp-17 empty.tmp-5 file link linked other.tmp-17")
 	check(t, fileExists(filepath.Join(dir, "linked", foreignConfig)), "through the link")
 	is.Equal(t, "the file", string(readFile(t, filepath.Join(dir, "file"))), "mine")
 }

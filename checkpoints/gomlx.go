@@ -73,7 +73,7 @@ func Load(backend compute.Backend, scope *model.Scope, path string, o Options) (
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{Config: from.Config, Scope: scope, Labels: from.Labels, Activation: from.Activation,
+	m := &Model{Config: from.Config, Scope: scope, Labels: from.Names, Activation: from.Activation,
 		Preprocess: from.Preprocess, Report: from.Report}
 	m.Config.Position = cmp.Or(o.Position, from.Config.Position)
 	if m.Config, err = m.Config.Resolve(); err != nil {

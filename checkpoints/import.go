@@ -156,7 +156,7 @@ func (w *weights) model(options ImportOptions, chooses bool) (o opened, err erro
 	m := &Imported{Format: found.format, Run: w.run, Activation: softmax, Variables: map[string]*tensors.Tensor{}}
 	o = opened{Imported: m, described: found}
 	if found.foreign != nil {
-		m.Config, m.Params, m.Resample = found.config, found.params, found.family.resample
+		m.Config, m.Params, m.Resample = found.config, found.params, cmp.Or(found.resample, found.family.resample)
 		m.Usual = [2]int{m.Config.ImageRows, m.Config.ImageCols}
 	}
 	if err != nil {

@@ -551,6 +551,7 @@ func TestLabels_OfTheHead(t *testing.T) {
 		`"label_names":` + list(13): 13, `"label_names":null`: 0, `"label_names":` + byID(12): 13, `"label_names":[]`: 0,
 		`"label_names":` + list(12): -1, `"labels":` + list(13): 13, `"labels":` + list(12): 0, ``: 0,
 		`"pretrained_cfg":{"label_names":` + list(13) + `}`: 13, `"pretrained_cfg":{"label_names":` + list(12) + `}`: 0,
+		`"pretrained_cfg":{"label_names":` + byID(12) + `}`: 13, `"pretrained_cfg":{"label_names":` + byID(14) + `}`: 0,
 		`"id2label":` + byID(13): 13, `"id2label":` + byID(12): -1, `"id2label":` + byID(14): -1,
 	} {
 		got, err := labelsIn(object(t, "{"+fields+"}"), 13)
@@ -574,6 +575,17 @@ func TestImport_GridOfTheOptions(t *testing.T) {
 		MLPDim: 192, Classes: 3, Position: "learned"}) // timm's test_vit
 	hints := Hints{Architecture: "test_vit", Grid: gridSize{3, 5}}
 	is.Equal(t, "test_vit", imported(t, put(t, timm, made(timm, c), ""), ImportOptions{Hints: hints}).Config, c)
+}
+
+// timm 1.0.31 maps older names (register_model_deprecations), and resamples FlexiViT and RADIO in other ways
+// (_create_vision_transformer).
+func TestImport_NamesOfTimm(t *testing.T) {
+	for name, kind := range map[string]string{"vit_base_patch16_224_in21k": resampleTimm, "flexivit_base": resampleBilinear,
+		"vit_base_patch16_radio_v3": resampleJAX} {
+		all, current, err := new(weights).candidates(object(t, fmt.Sprintf(`{"architecture":%q}`, name)), ImportOptions{})
+		gomlxtest.NoError(t, err)
+		is.Equal(t, name, timmResample(current, all[0]), kind)
+	}
 }
 
 // rectangle is the preprocessing of a run at 8×16 that crops, as Recipe.Preprocessing makes it.

@@ -156,7 +156,7 @@ func drawHead(m *checkpoints.Imported) {
 
 // write exports a model, and prints the report.
 func (o *exporting) write(out cli.Printer, b compute.Backend, m *checkpoints.Imported, dir string) error {
-	o.options.Labels, o.options.Activation, o.options.Preprocess = m.Labels, m.Activation, m.Preprocess
+	o.options.Labels, o.options.Activation, o.options.Preprocess = m.Names, m.Activation, m.Preprocess
 	store, config := model.NewStore(), m.Config
 	must.M(m.Load(store.Scope("/vit")))
 	for name, value := range m.Params {

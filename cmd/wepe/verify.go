@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/gomlx/compute"
@@ -68,7 +69,7 @@ func (o *verification) logits(c *cobra.Command, a, b string) (line string) {
 	first := o.read(c, a, checkpoints.ImportOptions{HeadOptional: true})
 	file := b
 	info, err := checkpoints.Inspect(b, checkpoints.ImportOptions{HeadOptional: true})
-	if err == nil && info.Format == "onnx" && filepath.Ext(b) != ".onnx" {
+	if is, _ := os.Stat(b); err == nil && info.Format == "onnx" && is != nil && is.IsDir() {
 		file = filepath.Join(b, "model.onnx")
 	}
 	if filepath.Ext(file) == ".onnx" {

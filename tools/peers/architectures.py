@@ -1,5 +1,5 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
-"""Writes checkpoints/architectures.json: the arguments of timm's architectures that files do not contain.
+"""Writes checkpoints/architectures.json: the arguments of timm's architectures that files do not contain, and their older names.
 
     python tools/peers/architectures.py > checkpoints/architectures.json
 
@@ -13,6 +13,7 @@ import inspect
 import json
 
 import timm
+from timm.models._registry import _deprecated_models
 
 MODULES = ("vision_transformer", "eva", "deit", "beit")
 FACTORY = ("pretrained_filter_fn", "feature_cfg", "kwargs_filter", "pretrained_strict", "cache_dir",
@@ -65,12 +66,13 @@ def main():
             defaults = classes[cls.__name__]
             changed = {k: v for k, v in args.items() if json.dumps(v) != json.dumps(defaults.get(k, "none"))}
             architectures[name] = {"class": cls.__name__, "args": changed, **trained(timm.get_pretrained_cfg(name), args)}
+    renamed = {old: new.split(".")[0] for old, new in _deprecated_models.items() if new.split(".")[0] in architectures}
     line = functools.partial(json.dumps, separators=(",", ":"))
     print('{"timm":%s,"classes":{' % line(timm.__version__))
     print(",\n".join(f"{line(k)}:{line(v)}" for k, v in classes.items()))
     print('},"architectures":{')
     print(",\n".join(f"{line(k)}:{line(v)}" for k, v in architectures.items()))
-    print("}}")
+    print('},"renamed":%s}' % line(renamed))
 
 
 if __name__ == "__main__":
