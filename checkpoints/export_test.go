@@ -439,8 +439,8 @@ func TestExport_OnlyNewAndEmptyDirectoriesChange(t *testing.T) {
 	for _, name := range strings.Fields("empty empty.tmp-00000000000000000017 empty.tmp-17 other.tmp-17 linked") {
 		gomlxtest.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o755))
 	}
-	gomlxtest.NoError(t, errors.Join(os.Symlink("linked", filepath.Join(dir, "link")), os.Symlink("none", filepath.Join(dir,
-		"dangling")), os.Chmod(filepath.Join(dir, "empty"), 0o700)))
+	gomlxtest.NoError(t, errors.Join(os.Symlink("linked", filepath.Join(dir, "link")),
+		os.Symlink("none", filepath.Join(dir, "dangling")), os.Chmod(filepath.Join(dir, "empty"), 0o700)))
 	putFile(t, filepath.Join(dir, "file"), []byte("mine"))
 	putFile(t, filepath.Join(dir, "empty.tmp-5"), []byte("mine"))
 	full := newFaultyFiles(3, failNoSpace)

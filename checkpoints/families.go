@@ -395,8 +395,8 @@ func (m *foreign) isExtra(name string) bool {
 
 // withoutEffect are entries of config.json that do not change the features of an image: training settings, file
 // formats, and entries that older versions of transformers write into every file.
-var withoutEffect = strings.Fields(`_name_or_path _num_labels padding _attn_implementation_autoset gradient_checkpointing use_cache
-	architectures auto_map dtype torch_dtype transformers_version
+var withoutEffect = strings.Fields(`_name_or_path _attn_implementation_autoset gradient_checkpointing use_cache
+	_num_labels padding architectures auto_map dtype torch_dtype transformers_version
 	model_type id2label label2id num_labels problem_type initializer_range initializer_factor use_mask_token
 	attention_dropout attention_probs_dropout_prob hidden_dropout_prob drop_path_rate dropout encoder_stride
 	pooler_output_size pooler_act apply_layernorm reshape_hidden_states out_features out_indices stage_names

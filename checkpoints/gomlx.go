@@ -42,7 +42,7 @@ type Model struct {
 	Config vit.Config
 	Scope  *model.Scope // of its variables
 
-	Labels     []string             // names of the classes of the file's head, if it is kept
+	Labels     []string             // names of the classes of the file's head, if it is kept, as Imported.Names
 	Activation string               // as Imported.Activation
 	Preprocess *preprocess.Settings // how images become its input, as far as the files say so; nil if they do not
 	Report     []string             // what was kept, resampled and replaced, a line each

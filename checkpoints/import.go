@@ -32,7 +32,7 @@ type ImportOptions struct {
 	Weights              string // of a run: BestDir or LastDir; empty is the default of Find
 	ImageRows, ImageCols int    // new image size in pixels; 0 keeps the checkpoint's
 	UsualSize            bool   // with neither of them: the size at which the model is used, Imported.Usual
-	Resample             string // kind of Resample for the position table; default timm, hf or jax, as the checkpoint
+	Resample             string // kind of Resample for the position table; default the checkpoint's
 	Classes              int    // different from the file's: the model gets a new head; 0 keeps the file's
 	HeadOptional         bool   // with Classes 0: a model without a head is imported without one, see Imported.Headless
 	ONNX                 bool   // an ONNX file of Export is accepted, see Imported.ONNX
@@ -55,7 +55,7 @@ type Imported struct {
 	Run        *Checkpoint                // of format "checkpoint"
 	Resample   string                     // the kind of Resample that its own code uses
 	Labels     []string                   // class names of the head, if it is kept and the files have them
-	Names      []string                   // Labels; of a timm model of 1000 classes without them ImageNet's, to print
+	Names      []string                   // Labels; of a timm model of 1000 classes without them ImageNet's
 	Activation string                     // of logits, if the head is kept: "softmax", "sigmoid" (multi-label) or "none"
 	Preprocess *preprocess.Settings       // how images become its input, at the size of Config; nil if no file has it
 	Usual      [2]int                     // size of images at which it is used: the files' if of whole patches, or its own

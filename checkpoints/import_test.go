@@ -580,8 +580,8 @@ func TestImport_GridOfTheOptions(t *testing.T) {
 // timm 1.0.31 maps older names (register_model_deprecations), and resamples FlexiViT and RADIO in other ways
 // (_create_vision_transformer).
 func TestImport_NamesOfTimm(t *testing.T) {
-	for name, kind := range map[string]string{"vit_base_patch16_224_in21k": resampleTimm, "flexivit_base": resampleBilinear,
-		"vit_base_patch16_radio_v3": resampleJAX} {
+	for name, kind := range map[string]string{"vit_base_patch16_224_in21k": resampleTimm,
+		"flexivit_base": resampleBilinear, "vit_base_patch16_radio_v3": resampleJAX} {
 		all, current, err := new(weights).candidates(object(t, fmt.Sprintf(`{"architecture":%q}`, name)), ImportOptions{})
 		gomlxtest.NoError(t, err)
 		is.Equal(t, name, timmResample(current, all[0]), kind)

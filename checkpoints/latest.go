@@ -156,8 +156,11 @@ func Find(path, which string) (c *Checkpoint, skipped []error, err error) {
 			return c, skipped, err
 		}
 		if damaged && which != Resume { // a first save that was killed leaves none
-			return nil, skipped, errors.Errorf("checkpoints: no intact checkpoint in %s: %s: use the weights %q",
-				filepath.Join(path, kind), here[0], LastDir)
+			err := errors.Errorf("checkpoints: no intact checkpoint in %s: %s", filepath.Join(path, kind), here[0])
+			if kind == BestDir {
+				err = errors.Errorf("%s: use the weights %q", err, LastDir)
+			}
+			return nil, skipped, err
 		}
 	}
 	if which == Resume {

@@ -392,7 +392,8 @@ func TestImageFiles_AreInAnyFolders(t *testing.T) {
 	for i := range f.Len() {
 		got = append(got, f.Where(i)+"="+f.Classes[f.Labels[i]])
 	}
-	is.Equal(t, "images", fmt.Sprint(got, f.Ignored), "[top.png= z.gif= a/9.PNG=a b/2.png=b b/deep/1.png=b] map[.heic:1 .txt:2]")
+	is.Equal(t, "images", fmt.Sprint(got, f.Ignored),
+		"[top.png= z.gif= a/9.PNG=a b/2.png=b b/deep/1.png=b] map[.heic:1 .txt:2]")
 	img := gomlxtest.Must(f.Read(4))(t).RGBA()
 	is.Equal(t, "an image", fmt.Sprint(img.Bounds(), img.RGBAAt(4, 2)), "(0,0)-(5,3) {3 0 77 255}")
 	is.Refused(t, "a damaged image", is.ErrorOf(f.Read(1)), "z.gif")

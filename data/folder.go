@@ -178,8 +178,8 @@ func (t tree) below(top string) found {
 }
 
 // walk appends the files and folders below a directory in the order of their names, slash-separated, without hidden
-// ones; the names of folders end with a slash. It follows links; a dangling one is a file if it has an image's name.
-// above are the folders that contain the directory.
+// ones; the names of folders end with a slash. It follows links; a dangling one is a file if it has an extension. above
+// are the folders that contain the directory.
 func (t *tree) walk(dir, below string, above []fs.FileInfo) error {
 	here := filepath.Join(dir, filepath.FromSlash(below))
 	self, err := os.Stat(here)
@@ -202,7 +202,7 @@ func (t *tree) walk(dir, below string, above []fs.FileInfo) error {
 		file, folder := path.Join(below, entry.Name()), entry.IsDir()
 		if entry.Type()&fs.ModeSymlink != 0 {
 			info, err := os.Stat(filepath.Join(here, entry.Name()))
-			if folder = err == nil && info.IsDir(); err != nil && !isImage(file) { // maybe a class or a split
+			if folder = err == nil && info.IsDir(); err != nil && path.Ext(file) == "" { // maybe a class or a split
 				return fmt.Errorf("%w: make the link's target available, or remove the link", err)
 			}
 		}

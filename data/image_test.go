@@ -253,8 +253,8 @@ func TestPreprocess_GreyOf16Bits(t *testing.T) {
 
 func TestPreprocess_DarkGreyOf16BitsIsConvertedAsTheOthers(t *testing.T) {
 	dark := gomlxtest.Must(Decode(bytes.NewReader(grey16(2, 7, 100, 200, 255))))(t)
-	for grey16, want := range map[string][]uint8{preprocess.GreyScale: {0, 0, 0, 0}, preprocess.GreyRange: {0, 95, 198, 255},
-		preprocess.GreyClip: {7, 100, 200, 255}} {
+	for grey16, want := range map[string][]uint8{preprocess.GreyScale: {0, 0, 0, 0},
+		preprocess.GreyRange: {0, 95, 198, 255}, preprocess.GreyClip: {7, 100, 200, 255}} {
 		is.Equal(t, grey16, gomlxtest.Must(dark.Preprocess(preprocess.Settings{Grey16: grey16}))(t).Pixels, coloured(want))
 	}
 }

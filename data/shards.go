@@ -61,8 +61,9 @@ var ErrKinds = errors.New("two kinds of datasets")
 //     column label of integers from 0.
 //
 // Shards are in the directory or in its folders data, train, val, test and so on. The split of a shard is that of its
-// folder, otherwise that of a word in its name, as in train-0017.tar; if no file has a split, all are for training. Images keep the order of the sorted shards. The names of classes are those of the hub's metadata, the lines
-// of classnames.txt in the directory, or 0 to the largest label. Two names for one split, as val and validation, are an
+// folder, otherwise that of a word in its name, as in train-0017.tar; if no file has a split, all are for training.
+// Images keep the order of the sorted shards. The names of classes are those of the hub's metadata, the lines of
+// classnames.txt in the directory, or 0 to the largest label. Two names for one split, as val and validation, are an
 // error that wraps [ErrSplits].
 func Find(dir string) (parts Parts, format string, err error) {
 	kind, paths := -1, [3][]string{}

@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	. "github.com/gomlx/gomlx/core/graph"
@@ -431,7 +432,11 @@ func (c *classification) damaged(set data.Dataset) (int, error) {
 func (c *classification) choose() (report.Weights, error) {
 	c.model.Source = Source{Path: c.Run.Dir, Format: "checkpoint",
 		Weights: report.Weights{Name: checkpoints.LastDir, Step: c.Step()}}
-	if best := c.chosen(); best != nil {
+	best, err := c.chosen()
+	if err != nil {
+		return report.Weights{}, err
+	}
+	if best != nil {
 		c.model.Source = openedRun(best)
 		if err := c.model.load(best, ofOptimizer); err != nil {
 			return report.Weights{}, err
@@ -440,16 +445,19 @@ func (c *classification) choose() (report.Weights, error) {
 	return c.model.Source.Weights, c.model.settle()
 }
 
-// chosen returns the checkpoint that the run ends with, nil for the last weights.
-func (c *classification) chosen() *checkpoints.Checkpoint {
+// chosen returns the checkpoint that the run ends with, nil for the last weights, also where the best are damaged.
+func (c *classification) chosen() (*checkpoints.Checkpoint, error) {
 	if c.Weights == checkpoints.LastDir || c.Run.Dir == "" || c.held.set == nil {
-		return nil
+		return nil, nil
 	}
 	best, _, err := checkpoints.Find(c.Run.Dir, "")
-	if err != nil || best != nil && best.Kind != checkpoints.BestDir { // Trainer.resume has warned of damage
+	if best != nil && best.Kind != checkpoints.BestDir {
 		best = nil
 	}
-	return best
+	if errors.As(err, new(syscall.Errno)) { // later it may be readable
+		return nil, err
+	}
+	return best, nil
 }
 
 // recorded finds the row of an already finished run with the weights that Run.Weights selects; without one they are
@@ -458,7 +466,11 @@ func (c *classification) recorded() (bool, error) {
 	if c.resumed != c.Step() {
 		return false, nil
 	}
-	best, name := c.chosen(), checkpoints.LastDir
+	best, err := c.chosen()
+	if err != nil {
+		return false, err
+	}
+	name := checkpoints.LastDir
 	if best != nil {
 		name = checkpoints.BestDir
 	}

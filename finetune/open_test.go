@@ -287,6 +287,9 @@ func TestPatience_EndsARunThatIsNotResumedNorExtended(t *testing.T) {
 			[2]int{best.Step + 2*3, best.Step + 2*3})
 		run.Extend = true // as wepe resume
 	}
+	gomlxtest.NoError(t, os.RemoveAll(filepath.Join(run.Dir, checkpoints.BestDir)))
+	_, row := done(t, run)
+	is.Equal(t, "without the best it does not go on", row.Weights, report.Weights{Name: "last", Step: row.Steps})
 	run.Recipe.Epochs = 61
 	is.Refused(t, "an extension", run.fails(t), "cannot be extended")
 }

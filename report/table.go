@@ -56,6 +56,9 @@ func (t Table) Markdown() string {
 	return b.String()
 }
 
+// width counts the columns of a terminal, the same in any locale.
+var width = runewidth.Condition{StrictEmojiNeutral: true}
+
 // Text renders the table for a terminal, columns aligned.
 func (t Table) Text() string {
 	widths := make([]int, len(t.Header))
@@ -72,14 +75,14 @@ func (t Table) Text() string {
 	}
 	for _, line := range lines {
 		for i, cell := range line {
-			widths[i] = max(widths[i], runewidth.StringWidth(cell))
+			widths[i] = max(widths[i], width.StringWidth(cell))
 		}
 	}
 	var b strings.Builder
 	for l, line := range lines {
 		var padded []string
 		for i, cell := range line {
-			space := strings.Repeat(" ", widths[i]-runewidth.StringWidth(cell))
+			space := strings.Repeat(" ", widths[i]-width.StringWidth(cell))
 			if i < t.TextColumns {
 				padded = append(padded, cell+space)
 			} else {

@@ -232,7 +232,8 @@ func (t *texts) UnmarshalJSON(raw []byte) error {
 		t.all = []string{one}
 		return nil
 	}
-	if bytes.Count(raw, []byte(",")) >= 2*t.most { // a data URL has one, too
+	if raw[0] == '[' && bytes.HasPrefix(bytes.TrimSpace(raw[1:]), []byte(`"`)) &&
+		bytes.Count(raw, []byte(",")) >= 2*t.most { // a data URL has one, too
 		return tooMany(t.most)
 	}
 	if json.Unmarshal(raw, &t.all) != nil || len(t.all) == 0 {

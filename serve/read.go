@@ -307,7 +307,7 @@ func (s *Server) decode(ctx context.Context, f file, header data.Encoded) (*data
 		return nil, late
 	}
 	if err == nil {
-		image, err = s.fitted(image, max(header.Pixels, smallPixels))
+		image, err = s.fitted(image, max(header.Pixels, smallPixels, 4*int64(s.card.Size[0]*s.card.Size[1])))
 	}
 	if err != nil {
 		return nil, f.failed(err)

@@ -96,7 +96,9 @@ func (o *extraction) run(c *cobra.Command, model string) error {
 		cli.Field("data", "warning: files that are not read: %s", ignored)
 	}
 	dir := cmp.Or(o.out, filepath.Join("runs", "features-"+list.Name))
-	must.M(run.Apart(dir, o.data, ""))
+	if o.list == "" {
+		must.M(run.Apart(dir, o.data, ""))
+	}
 	m, done := o.open(c, model)
 	defer done()
 	job := features.Job{Model: m, List: list, Of: o.pool, JSON: o.format == "jsonl", Logger: cli.Logger(),

@@ -220,6 +220,9 @@ func origin(c *cobra.Command, model, checkpoint string) string {
 }
 
 func (o *training) description(d *dataset.Dataset, r finetune.Recipe, model string) run.Description {
+	if whole, err := filepath.Abs(model); model != "" && err == nil { // it may be resumed in another directory
+		model = whole
+	}
 	return run.Description{Data: d.Spec, Dataset: d.Name, Identity: d.Identity(), Recipe: r, Model: model, Seed: o.seed,
 		Open: o.open, Weights: o.checkpoint, Stream: d.Streams(r), Damaged: o.images.Damaged}
 }

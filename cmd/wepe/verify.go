@@ -69,8 +69,10 @@ func (o *verification) logits(c *cobra.Command, a, b string) (line string) {
 	first := o.read(c, a, checkpoints.ImportOptions{HeadOptional: true})
 	file := b
 	info, err := checkpoints.Inspect(b, checkpoints.ImportOptions{HeadOptional: true})
-	if is, _ := os.Stat(b); err == nil && info.Format == "onnx" && is != nil && is.IsDir() {
-		file = filepath.Join(b, "model.onnx")
+	if is, missing := os.Stat(b); missing == nil && is.IsDir() {
+		if file = ""; err == nil && info.Format == "onnx" {
+			file = filepath.Join(b, "model.onnx")
+		}
 	}
 	if filepath.Ext(file) == ".onnx" {
 		line, err = o.onnx(backend, first, file)

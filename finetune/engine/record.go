@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/wepe-go/wepe/checkpoints"
@@ -186,7 +187,11 @@ func (t *Trainer) resume() error {
 	if err := was.Same(now, checkpoint.Path); err != nil {
 		return err
 	}
-	if best, _, err := checkpoints.Find(t.Dir, checkpoints.BestDir); course.BestStep > 0 && (best == nil || err != nil) {
+	best, _, err := checkpoints.Find(t.Dir, checkpoints.BestDir)
+	if errors.As(err, new(syscall.Errno)) { // later it may be readable
+		return err
+	}
+	if best == nil && course.BestStep > 0 && !t.Exhausted(int(checkpoint.Step), course) {
 		t.Logger.Warn("the best weights are gone: the best from here on take their place", "step", course.BestStep)
 		course.Best, course.BestLoss, course.BestStep = -1, 0, 0
 	}

@@ -1,5 +1,5 @@
 # Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
-"""Writes checkpoints/architectures.json: the arguments of timm's architectures that files do not contain, and their older names.
+"""Writes checkpoints/architectures.json: the arguments of timm's architectures that files lack, and older names.
 
     python tools/peers/architectures.py > checkpoints/architectures.json
 

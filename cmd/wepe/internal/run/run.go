@@ -61,13 +61,16 @@ func Dir(recipe, dataset string) string { return filepath.Join("runs", recipe+"-
 // of a class, and beside MODEL's files, if they are no run, it would be another model.
 func Apart(dir, data, model string) error {
 	if info, err := os.Stat(data); err == nil && info.IsDir() {
-		inside, err := filepath.Rel(absolute(data), absolute(dir))
+		inside, err := filepath.Rel(resolved(data), resolved(dir))
 		if err == nil && filepath.IsLocal(inside) && (inside == "." || inside[0] != '.') { // which is skipped
 			return cli.Usagef("the results in %s would be among the images of --data: name another directory with --out", dir)
 		}
 	}
-	to, err := os.Stat(dir)
-	if from, missing := os.Stat(model); err == nil && missing == nil && os.SameFile(from, to) {
+	from, err := os.Stat(model)
+	if err == nil && !from.IsDir() {
+		from, err = os.Stat(filepath.Dir(model))
+	}
+	if to, missing := os.Stat(dir); err == nil && missing == nil && os.SameFile(from, to) {
 		if _, err := os.Stat(filepath.Join(dir, File)); err != nil {
 			return cli.Usagef("--out %s has the files of MODEL: name another directory", dir)
 		}
@@ -75,10 +78,14 @@ func Apart(dir, data, model string) error {
 	return nil
 }
 
-// absolute returns a path that is right in any working directory, "" for "".
-func absolute(path string) string {
-	if whole, err := filepath.Abs(path); err == nil && path != "" {
-		return whole
+// resolved is the absolute path without links, also of what does not exist yet.
+func resolved(path string) string {
+	path, _ = filepath.Abs(path)
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	if above := filepath.Dir(path); above != path {
+		return filepath.Join(resolved(above), filepath.Base(path))
 	}
 	return path
 }
@@ -159,7 +166,6 @@ func begun(dir string, study bool) bool {
 
 // Write writes the description of a run.
 func Write(dir string, d Description) error {
-	d.Model = absolute(d.Model)
 	return disk.Write(filepath.Join(dir, File), func(w io.Writer) error { return cli.JSON(w, d) })
 }
 
