@@ -343,10 +343,12 @@ func timmLabels(o strictjson.Object, n int) (labels []string, err error) {
 		return labels, nil
 	}
 	var byID map[string]string
-	if n == 0 || o.Read(key, &byID, "") != nil || len(byID) == 0 {
+	if o.Read(key, &byID, "") != nil {
+		byID = nil
+	}
+	if labels = nil; n == 0 || len(byID) == 0 {
 		return nil, nil
 	}
-	labels = nil
 	for i := range n {
 		labels = append(labels, cmp.Or(byID[strconv.Itoa(i)], fmt.Sprint("LABEL_", i)))
 		delete(byID, strconv.Itoa(i))
