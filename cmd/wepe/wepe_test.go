@@ -366,9 +366,11 @@ func TestDirectory_HoldsOneRun(t *testing.T) {
 	is.Equal(t, "fails before the first step", err != nil, true)
 	succeeds(t, "train A2"+tuned)
 	succeeds(t, "export A2 M --to native")
+	gomlxtest.NoError(t, os.Symlink(a, "L"))
 	for _, line := range []string{first + " --out " + filepath.Join(a, "run"),
 		"train M --data " + a + scratch + " --out M", "train M/model.safetensors --data " + a + scratch + " --out M",
-		"compare --data " + a + " --out " + a, "features A2 --data " + a + " --out " + filepath.Join(a, "x")} {
+		"train --data L" + scratch + " --out " + filepath.Join(a, "run"), "compare --data " + a + " --out " + a,
+		"features A2 --data " + a + " --out " + filepath.Join(a, "x")} {
 		refuses(t, 2, "--out", line)
 	}
 	rows := copied(t, "A2") // alone
