@@ -189,7 +189,7 @@ func (m machine) best() (compute.Backend, error) {
 		return nil, err
 	}
 	faster := ""
-	if slices.Contains(m.names, "xla") && runtime.GOOS+runtime.GOARCH == "linuxamd64" { // of the pinned wheel
+	if slices.Contains(m.names, "xla") && runtime.GOOS == "linux" && runtime.GOARCH == "amd64" { // of its wheel
 		faster = "; `make xla` installs XLA, ten times as fast"
 	}
 	m.say("backend: %s (pure Go%s%s)", fallback, m.slow(), faster)

@@ -352,7 +352,8 @@ func TestExport_OfAModelWithoutAHead(t *testing.T) {
 	}
 }
 
-// A directory holds one run, whose data may move. A refused command does not change its description.
+// A directory holds one run, whose data may move, and neither its images nor MODEL's files; one that made no step is
+// free. A refused command does not change its description.
 func TestDirectory_HoldsOneRun(t *testing.T) {
 	a, b := images(t, "A", 8, 16, 16), images(t, "B", 9, 16, 16)
 	t.Chdir(t.TempDir())

@@ -187,16 +187,18 @@ func (t *Trainer) resume() error {
 	if err := was.Same(now, checkpoint.Path); err != nil {
 		return err
 	}
-	best, _, err := checkpoints.Find(t.Dir, checkpoints.BestDir)
-	if errors.As(err, new(syscall.Errno)) { // later it may be readable
-		return err
-	}
-	if best == nil && course.BestStep > 0 && !t.Exhausted(int(checkpoint.Step), course) {
-		t.Logger.Warn("the best weights are gone: the best from here on take their place", "step", course.BestStep)
-		course.Best, course.BestLoss, course.BestStep = -1, 0, 0
+	t.step, t.startStep = int(checkpoint.Step), int(checkpoint.Step)
+	if course.BestStep > 0 && t.step < t.Steps && !t.Exhausted(t.step, course) {
+		best, _, err := checkpoints.Find(t.Dir, checkpoints.BestDir)
+		switch {
+		case errors.As(err, new(syscall.Errno)): // later it may be readable
+			return err
+		case best == nil:
+			t.Logger.Warn("the best weights are gone: the best from here on take their place", "step", course.BestStep)
+			course.Best, course.BestLoss, course.BestStep = -1, 0, 0
+		}
 	}
 	t.course = course
-	t.step, t.startStep = int(checkpoint.Step), int(checkpoint.Step)
 	t.Logger.Info("resuming", "step", t.step, "of", t.Steps)
 	if was, is := t.course.Backend, t.Backend.Name(); was != "" && was != is {
 		t.Logger.Warn("the run began on another backend, so its numbers will differ from those of a run on one", "before",

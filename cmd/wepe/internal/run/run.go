@@ -57,7 +57,7 @@ type Description struct {
 // Dir is the default directory of results.
 func Dir(recipe, dataset string) string { return filepath.Join("runs", recipe+"-"+dataset) }
 
-// Apart refuses a directory of results that would change what its command reads: in --data its pictures would be images
+// Apart refuses a directory of results that would change what its command reads: in --data its plots would be images
 // of a class, and beside MODEL's files, if they are no run, it would be another model.
 func Apart(dir, data, model string) error {
 	if info, err := os.Stat(data); err == nil && info.IsDir() {
