@@ -4,6 +4,7 @@ package report
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -82,6 +83,8 @@ learned   2   40.0   30.0
 wepe      2   45.0   10.0
 wepe, 36x36: 1 of 2 runs
 `)
+	table = gomlxtest.Must(NewTable(slices.Delete(slices.Clone(runs[:7]), 5, 6), Spec{Across: "size"}))(t)
+	is.Equal(t, "notes where both lack a seed", table.Notes, []string{"36x36: 1 of 2 runs"})
 	runs[0].Dataset = "other"
 	_, err := NewTable(runs, Spec{Across: "size"})
 	is.Refused(t, "a cell of two datasets", err, "dataset too")

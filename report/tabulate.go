@@ -91,6 +91,8 @@ func NewTable(runs []Result, spec Spec) (Table, error) {
 // without runs is a dash.
 func across(runs []Result, by string, notes []string) (Table, error) {
 	table := Table{Notes: notes, Header: []string{"encoding", "n"}, TextColumns: 1}
+	var fewer []string
+	in := map[string][]string{} // the lines with these cells
 	for _, column := range groups(runs, []string{by}) {
 		table.Header = append(table.Header, columns[by](column[0]))
 	}
@@ -108,10 +110,20 @@ func across(runs []Result, by string, notes []string) (Table, error) {
 		for _, column := range table.Header[2:] {
 			row = append(row, numeric.Summarize(cells[column]).Format("%.1f"))
 			if has := len(cells[column]); 0 < has && has < n {
-				table.Notes = append(table.Notes, fmt.Sprintf("%s, %s: %d of %d runs", row[0], column, has, n))
+				note := fmt.Sprintf("%s: %d of %d runs", column, has, n)
+				if in[note] == nil {
+					fewer = append(fewer, note)
+				}
+				in[note] = append(in[note], row[0])
 			}
 		}
 		table.Rows = append(table.Rows, row)
+	}
+	for _, note := range fewer {
+		if len(in[note]) < len(table.Rows) {
+			note = strings.Join(in[note], ", ") + ", " + note
+		}
+		table.Notes = append(table.Notes, note)
 	}
 	return table, nil
 }
