@@ -334,6 +334,9 @@ func (o *training) fineTuning(d *dataset.Dataset, model string) finetune.Recipe 
 	if m.Width == 0 || m.ImageRows == 0 && o.size[0] == 0 {
 		must.M(fmt.Errorf("MODEL %s: %s: use --recipe, --size, --grid", model, info.Refused))
 	}
+	if o.size != [2]int{} { // which the number of epochs depends on
+		m.ImageRows, m.ImageCols = o.size[0], o.size[1]
+	}
 	return finetune.FineTuning(m, d.Images())
 }
 

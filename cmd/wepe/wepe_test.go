@@ -20,6 +20,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/wepe-go/wepe/checkpoints"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
 	"github.com/wepe-go/wepe/cmd/wepe/internal/dataset"
 	"github.com/wepe-go/wepe/data"
@@ -32,6 +33,7 @@ import (
 	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/study"
+	"github.com/wepe-go/wepe/vit"
 )
 
 // invoke runs a command, a line of words and further arguments, and returns what it prints on standard output.
@@ -222,6 +224,11 @@ func TestEpochs_KeepTheShareOfTheWarmup(t *testing.T) {
 	got = o.chosen(d, "")
 	is.Equal(t, "steps and epochs", []int{got.Steps, got.Epochs}, []int{40, 0})
 	is.Equal(t, "warm-up", got.WarmupEpochs, 0)
+	half := checkpoints.Info{Config: vit.Config{Width: 192, Depth: 6, PatchSize: 16, ImageRows: 224, ImageCols: 224}}
+	for size, times := range map[int]int{0: 2, 112: 8} { // of a ViT-Ti's 2,400 images at 224×224
+		o = training{info: &half, size: [2]int{size, size}}
+		is.Equal(t, fmt.Sprint("epochs of MODEL at ", size), o.chosen(d, "MODEL").Epochs, max(3, times*2400/d.Images()))
+	}
 }
 
 // images writes a folder per class of images of one colour each.
