@@ -224,9 +224,14 @@ func TestEpochs_KeepTheShareOfTheWarmup(t *testing.T) {
 	got = o.chosen(d, "")
 	is.Equal(t, "steps and epochs", []int{got.Steps, got.Epochs}, []int{40, 0})
 	is.Equal(t, "warm-up", got.WarmupEpochs, 0)
+}
+
+// As many epochs as show 2,400 images to a ViT-Ti at 224×224, at least 3: this model has half of its blocks.
+func TestFineTuning_HasEpochsForTheSizeOfTheTraining(t *testing.T) {
+	d := gomlxtest.Must(dataset.Open(t.Context(), "shapes", dataset.Options{}))(t)
 	half := checkpoints.Info{Config: vit.Config{Width: 192, Depth: 6, PatchSize: 16, ImageRows: 224, ImageCols: 224}}
-	for size, times := range map[int]int{0: 2, 112: 8} { // of a ViT-Ti's 2,400 images at 224×224
-		o = training{info: &half, size: [2]int{size, size}}
+	for size, times := range map[int]int{0: 2, 112: 8} {
+		o := training{info: &half, size: [2]int{size, size}}
 		is.Equal(t, fmt.Sprint("epochs of MODEL at ", size), o.chosen(d, "MODEL").Epochs, max(3, times*2400/d.Images()))
 	}
 }
