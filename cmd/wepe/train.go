@@ -331,11 +331,13 @@ func (o *training) inspect(model string) (info *checkpoints.Info, err error) {
 func (o *training) fineTuning(d *dataset.Dataset, model string) finetune.Recipe {
 	info := must.M1(o.inspect(model))
 	m := info.Config
-	if m.Width == 0 || m.ImageRows == 0 && o.size[0] == 0 {
+	// The number of epochs depends on the size of the training. What is wrong in --set is refused with the recipe.
+	var own finetune.Recipe
+	own.Augment.Size = [2]int{m.ImageRows, m.ImageCols}
+	own, _ = own.Set(strings.Join(o.set, ";"))
+	m.ImageRows, m.ImageCols = own.Augment.Size[0], own.Augment.Size[1]
+	if m.Width == 0 || m.ImageRows == 0 {
 		must.M(fmt.Errorf("MODEL %s: %s: use --recipe, --size, --grid", model, info.Refused))
-	}
-	if o.size != [2]int{} { // which the number of epochs depends on
-		m.ImageRows, m.ImageCols = o.size[0], o.size[1]
 	}
 	return finetune.FineTuning(m, d.Images())
 }

@@ -230,9 +230,15 @@ func TestEpochs_KeepTheShareOfTheWarmup(t *testing.T) {
 func TestFineTuning_HasEpochsForTheSizeOfTheTraining(t *testing.T) {
 	d := gomlxtest.Must(dataset.Open(t.Context(), "shapes", dataset.Options{}))(t)
 	half := checkpoints.Info{Config: vit.Config{Width: 192, Depth: 6, PatchSize: 16, ImageRows: 224, ImageCols: 224}}
-	for size, times := range map[int]int{0: 2, 112: 8} {
-		o := training{info: &half, size: [2]int{size, size}}
-		is.Equal(t, fmt.Sprint("epochs of MODEL at ", size), o.chosen(d, "MODEL").Epochs, max(3, times*2400/d.Images()))
+	for name, c := range map[string]struct {
+		of    training
+		times int
+	}{
+		"its own": {training{}, 2}, "--size": {training{size: [2]int{112, 112}}, 8},
+		"--set": {training{set: []string{"augment.size=[112,112]"}}, 8},
+	} {
+		c.of.info = &half
+		is.Equal(t, "epochs of MODEL at the size of "+name, c.of.chosen(d, "MODEL").Epochs, max(3, c.times*2400/d.Images()))
 	}
 }
 
