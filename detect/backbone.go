@@ -220,7 +220,7 @@ func (b Backbone) hooks(block *model.Scope, trained Backbone, encoder position.E
 		}
 		a.Rotate = func(q, k *Node) (*Node, *Node) { return rotate(rotator, q, k) }
 		if v, ok := rotator.(position.ValueRotator); ok {
-			a.Turn = func(x *Node) *Node { x, _ = rotate(v, x, x); return x }
+			a.RotateValues = func(x *Node) *Node { x, _ = rotate(v, x, x); return x }
 			a.Back = func(x *Node) *Node { x, _ = rotate(v.Back(), x, x); return x }
 		}
 	}

@@ -15,33 +15,33 @@ import (
 	"github.com/wepe-go/wepe/report"
 )
 
-// examination is the evaluation of a dataset image by image, without the logits. GoMLX's metrics are sums over batches
-// in a graph: they would count the padding of the last batch, have no top-5, count a tie of logits by the order of the
-// classes, and keep nothing for the confusion matrix, for skipped images or for the processes of a group.
-type examination struct {
-	set      *data.Info
-	verdicts []verdict // by row
+// evaluation contains the answers for a dataset, image by image, without the logits. GoMLX's metrics are sums over
+// batches in a graph: they would count the padding of the last batch, have no top-5, count a tie of logits by the order
+// of the classes, and keep nothing for the confusion matrix, for skipped images or for the processes of a group.
+type evaluation struct {
+	set     *data.Info
+	answers []answer // by row
 }
 
-// verdict is the answer of a model for an image: the class of the largest logit, its probability, and the loss and the
-// rank of the label.
-type verdict struct {
+// answer is a model's for an image: the class of the largest logit, its probability, and the loss and the rank of the
+// label.
+type answer struct {
 	loss        float64
 	rank        int // see numeric.Rank
 	class       int // or one of the constants below
 	probability float64
 }
 
-// Values of verdict.class that are no class.
+// Values of answer.class that are no class.
 const (
 	damagedImage = -1 - iota // which is skipped
 	noAnswer                 // logits that are not finite
 )
 
-// judge compares the logits [classes] of an image with its label. Of several largest logits the class is the first
+// answerOf compares the logits [classes] of an image with its label. Of several largest logits the class is the first
 // other than the label: ties are incorrect, as in numeric.Rank.
-func judge(logits []float32, label int32) verdict {
-	v := verdict{loss: logSumExp(logits) - float64(logits[label]), rank: numeric.Rank(logits, label), class: noAnswer}
+func answerOf(logits []float32, label int32) answer {
+	v := answer{loss: logSumExp(logits) - float64(logits[label]), rank: numeric.Rank(logits, label), class: noAnswer}
 	if finite(logits) != nil {
 		return v
 	}
@@ -57,11 +57,11 @@ func judge(logits []float32, label int32) verdict {
 	return v
 }
 
-// metrics returns means over the images that are not skipped. A verdict is among the first k if its rank is below k.
-func (e *examination) metrics() report.Metrics {
+// metrics returns means over the images that are not skipped. An answer is among the first k if its rank is below k.
+func (e *evaluation) metrics() report.Metrics {
 	var loss float64
 	var top1, top5, images int
-	for _, v := range e.verdicts {
+	for _, v := range e.answers {
 		if v.class == damagedImage {
 			continue
 		}
@@ -82,9 +82,9 @@ func (e *examination) metrics() report.Metrics {
 }
 
 // confusion counts the images of each class by their predicted class.
-func (e *examination) confusion() report.Confusion {
+func (e *evaluation) confusion() report.Confusion {
 	c := report.NewConfusion(e.set.Classes)
-	for i, v := range e.verdicts {
+	for i, v := range e.answers {
 		if v.class >= 0 {
 			c.Counts[e.set.Labels[i]][v.class]++
 		}
@@ -93,32 +93,32 @@ func (e *examination) confusion() report.Confusion {
 }
 
 // mistakes returns the images with wrong predictions, the most probable first.
-func (e *examination) mistakes() (images []int) {
-	for i, v := range e.verdicts {
+func (e *evaluation) mistakes() (images []int) {
+	for i, v := range e.answers {
 		if v.class >= 0 && v.class != int(e.set.Labels[i]) {
 			images = append(images, i)
 		}
 	}
 	slices.SortStableFunc(images, func(i, j int) int {
-		return cmp.Compare(e.verdicts[j].probability, e.verdicts[i].probability)
+		return cmp.Compare(e.answers[j].probability, e.answers[i].probability)
 	})
 	return images
 }
 
 // answered returns an error if an image has no prediction.
-func (e *examination) answered() error {
-	i := slices.IndexFunc(e.verdicts, func(v verdict) bool { return v.class == noAnswer })
+func (e *evaluation) answered() error {
+	i := slices.IndexFunc(e.answers, func(v answer) bool { return v.class == noAnswer })
 	if i < 0 {
 		return nil
 	}
 	return fmt.Errorf("finetune: image %d of %s: its logits are not finite: the model diverged", i, e.set.Name)
 }
 
-// share gives every process of a group the verdicts of all; each process leaves the verdicts of the others at zero.
-func (e *examination) share(g engine.Group) error {
+// share gives every process of a group the answers of all; each process leaves the answers of the others at zero.
+func (e *evaluation) share(g engine.Group) error {
 	var own []float64 // five for each
-	for i, v := range e.verdicts {
-		if v != (verdict{}) {
+	for i, v := range e.answers {
+		if v != (answer{}) {
 			own = append(own, float64(i), float64(v.rank), float64(v.class), v.loss, v.probability)
 		}
 	}
@@ -133,7 +133,7 @@ func (e *examination) share(g engine.Group) error {
 			return err
 		}
 		for v := range slices.Chunk(numbers, 5) {
-			e.verdicts[int(v[0])] = verdict{rank: int(v[1]), class: int(v[2]), loss: v[3], probability: v[4]}
+			e.answers[int(v[0])] = answer{rank: int(v[1]), class: int(v[2]), loss: v[3], probability: v[4]}
 		}
 	}
 	return err

@@ -326,7 +326,7 @@ func (c *classification) plan(step, part int) (plan *data.Plan, shown *data.InMe
 func (c *classification) Evaluate(row *report.Eval) (score float64, measured bool, err error) {
 	err = c.averaged(func() (err error) {
 		if measured = c.held.set != nil; measured {
-			e, err := c.model.examination(c.held)
+			e, err := c.model.evaluateOn(c.held)
 			if err != nil {
 				return err
 			}
@@ -377,14 +377,14 @@ func (c *classification) Finish(context.Context) (err error) {
 		return err
 	}
 	if c.held.set != nil {
-		e, err := c.model.examination(c.held)
+		e, err := c.model.evaluateOn(c.held)
 		if err != nil {
 			return err
 		}
 		row.Validation = e.metrics()
 	}
 	if c.Test != nil {
-		e, err := c.model.examine(c.Test)
+		e, err := c.model.evaluate(c.Test)
 		if err != nil {
 			return err
 		}

@@ -23,7 +23,7 @@ import (
 // Evaluate evaluates the model on a dataset: mean cross-entropy without smoothing, top-1 and top-5 accuracy. Classes
 // match by name, see Labelled.
 func (m *Model) Evaluate(set data.Dataset) (report.Metrics, error) {
-	e, err := m.examine(set)
+	e, err := m.evaluate(set)
 	if err != nil {
 		return report.Metrics{}, err
 	}
@@ -32,7 +32,7 @@ func (m *Model) Evaluate(set data.Dataset) (report.Metrics, error) {
 
 // EvaluateWithConfusion is Evaluate with the confusion matrix.
 func (m *Model) EvaluateWithConfusion(set data.Dataset) (report.Metrics, report.Confusion, error) {
-	e, err := m.examine(set)
+	e, err := m.evaluate(set)
 	if err == nil {
 		err = e.answered()
 	}
@@ -42,16 +42,16 @@ func (m *Model) EvaluateWithConfusion(set data.Dataset) (report.Metrics, report.
 	return e.metrics(), e.confusion(), nil
 }
 
-// examine evaluates a dataset.
-func (m *Model) examine(set data.Dataset) (*examination, error) {
+// evaluate evaluates a dataset.
+func (m *Model) evaluate(set data.Dataset) (*evaluation, error) {
 	p := m.upload(set)
 	defer p.finalize()
-	return m.examination(p)
+	return m.evaluateOn(p)
 }
 
-// examination evaluates the images of a dataset on the device, batch by batch. Each process of a group computes some of
-// the batches, and all get all verdicts.
-func (m *Model) examination(p pixels) (*examination, error) {
+// evaluateOn evaluates the images of a dataset on the device, batch by batch. Each process of a group computes some of
+// the batches; all get the answers of all.
+func (m *Model) evaluateOn(p pixels) (*evaluation, error) {
 	labelled, _, err := m.Labelled(p.set.Describe())
 	if err != nil {
 		return nil, err
@@ -59,11 +59,11 @@ func (m *Model) examination(p pixels) (*examination, error) {
 	if labelled.Len() == 0 {
 		return nil, fmt.Errorf("finetune: dataset %s has no images to evaluate", labelled.Name)
 	}
-	e := &examination{set: labelled, verdicts: make([]verdict, p.set.Len())}
-	err = m.eachLogits(p, func(row int, logits []float32) { e.verdicts[row] = judge(logits, e.set.Labels[row]) })
+	e := &evaluation{set: labelled, answers: make([]answer, p.set.Len())}
+	err = m.eachLogits(p, func(row int, logits []float32) { e.answers[row] = answerOf(logits, e.set.Labels[row]) })
 	for _, row := range p.set.Describe().Damaged() {
-		if e.verdicts[row] != (verdict{}) { // computed by another process
-			e.verdicts[row] = verdict{class: damagedImage}
+		if e.answers[row] != (answer{}) { // computed by another process
+			e.answers[row] = answer{class: damagedImage}
 		}
 	}
 	if m.group.Size() == 1 {

@@ -40,26 +40,26 @@ func TestJudge_IsTheLargestLogitWithItsSoftmax(t *testing.T) {
 		{[]float32{0, 0, -ln2}, 2, 0, 1 / 2.5}, // of two wrong ones the first
 		{[]float32{-1e30, 1e30}, 0, 1, 1},
 	} {
-		got, what := judge(c.logits, c.label), fmt.Sprint(c.logits, ", label ", c.label)
+		got, what := answerOf(c.logits, c.label), fmt.Sprint(c.logits, ", label ", c.label)
 		is.Equal(t, what, got.class, c.class)
 		is.Near(t, what, got.probability, c.probability, 1e-6)
 	}
 	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-		e := examination{&data.Info{Name: "diverged"}, []verdict{{}, judge([]float32{0, float32(bad), 1}, 1)}}
+		e := evaluation{&data.Info{Name: "diverged"}, []answer{{}, answerOf([]float32{0, float32(bad), 1}, 1)}}
 		is.Refused(t, fmt.Sprint("a logit of ", bad), e.answered(), "image 1 of diverged")
 	}
 }
 
 func TestExamination_ConfusionMistakesAndMeans(t *testing.T) {
 	set := &data.InMemory{Info: data.Info{Classes: []string{"a", "b", "c"}, Labels: []int32{0, 2, 1, 2, 0, 2, 2}}}
-	e := examination{set: &set.Info}
+	e := evaluation{set: &set.Info}
 	for i, class := range []int{0, 1, 1, 0, 2, 2, 1} {
-		e.verdicts = append(e.verdicts, verdict{class: class, probability: []float64{.9, .6, .5, .7, .6, .99, .8}[i]})
+		e.answers = append(e.answers, answer{class: class, probability: []float64{.9, .6, .5, .7, .6, .99, .8}[i]})
 	}
 	want := report.Confusion{Classes: set.Classes, Counts: [][]int{{1, 0, 1}, {0, 1, 0}, {1, 2, 1}}}
 	is.Equal(t, "confusion", e.confusion(), want)
 	is.Equal(t, "mistakes, the surest first, then in the set's order", e.mistakes(), []int{6, 3, 1, 4})
-	e = examination{&data.Info{Classes: make([]string, 7)}, []verdict{{loss: 1}, {loss: 50, class: damagedImage},
+	e = evaluation{&data.Info{Classes: make([]string, 7)}, []answer{{loss: 1}, {loss: 50, class: damagedImage},
 		{loss: 4, rank: 2}}}
 	is.Equal(t, "without the damaged image", e.metrics(), report.Metrics{Loss: 2.5, Top1: 0.5, Top5: 1, Images: 2})
 }
@@ -284,7 +284,7 @@ func TestJudge_ATieIsIncorrect(t *testing.T) {
 		{[]float32{5, inf, inf, inf, inf, 0, 0}, 0, 0, 1}, {[]float32{-inf, -inf, 0, 0, 0, 0, 0}, 0, 0, 0},
 		{[]float32{0, -inf, -inf, -inf, -inf, -inf, -inf}, 0, 1, 1},
 	} {
-		e := examination{&data.Info{Classes: make([]string, len(c.logits))}, []verdict{judge(c.logits, int32(c.label))}}
+		e := evaluation{&data.Info{Classes: make([]string, len(c.logits))}, []answer{answerOf(c.logits, int32(c.label))}}
 		got := e.metrics()
 		is.Equal(t, fmt.Sprint(c.logits, ", label ", c.label), [2]report.JSONFloat{got.Top1, got.Top5},
 			[2]report.JSONFloat{c.top1, c.top5})

@@ -58,7 +58,7 @@ type Model struct {
 
 	tested struct { // by Run.Do, for Run.Page: the answers of the run's weights on its test images
 		on *data.Info
-		by *examination
+		by *evaluation
 	}
 }
 

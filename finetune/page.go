@@ -89,7 +89,7 @@ func describe(set *data.Info) string {
 func showMistakes(page *report.RunPage, m *Model, set data.Dataset) error {
 	e, err := m.tested.by, error(nil)
 	if m.tested.by = nil; e == nil || m.tested.on != set.Describe() {
-		e, err = m.examine(set)
+		e, err = m.evaluate(set)
 	}
 	if err == nil {
 		err = e.answered()
@@ -107,8 +107,8 @@ func showMistakes(page *report.RunPage, m *Model, set data.Dataset) error {
 		return err
 	}
 	for k, i := range wrong {
-		title := info.Classes[info.Labels[i]] + ", predicted as " + info.Classes[e.verdicts[i].class]
-		mistake, err := report.NewFigure(title, fmt.Sprintf("(%.0f\u00a0%%)", 100*e.verdicts[i].probability),
+		title := info.Classes[info.Labels[i]] + ", predicted as " + info.Classes[e.answers[i].class]
+		mistake, err := report.NewFigure(title, fmt.Sprintf("(%.0f\u00a0%%)", 100*e.answers[i].probability),
 			func(w io.Writer) error { return png.Encode(w, thumbnail(shown, k)) })
 		if err != nil {
 			return err

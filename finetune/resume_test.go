@@ -294,7 +294,7 @@ func TestStream_DamagedImagesAreErrorsOrLeftOutAndCounted(t *testing.T) {
 	if lines = slices.Compact(lines); len(lines) != 2 || !strings.Contains(lines[0], "017.png") {
 		t.Errorf("said %q", lines)
 	}
-	for i, a := range gomlxtest.Must(m.examine(test))(t).verdicts {
+	for i, a := range gomlxtest.Must(m.evaluate(test))(t).answers {
 		is.Equal(t, fmt.Sprintf("image %d is damaged", i), a.class < 0, i == 17 || i == 205 || i == 329)
 	}
 	gomlxtest.NoError(t, run.Page(m, row))

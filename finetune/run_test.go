@@ -503,7 +503,7 @@ func (lost) Image(context.Context, int) (*data.Image, error) { return nil, os.Er
 func TestPage_MistakesWhoseImagesAreLostAreAnErrorAfterTheirNumbers(t *testing.T) {
 	set, m := lost{dataset(3, 1)}, &Model{}
 	labels := set.Labels
-	m.tested.on, m.tested.by = &set.Info, &examination{set: &set.Info, verdicts: []verdict{{class: int(labels[0])},
+	m.tested.on, m.tested.by = &set.Info, &evaluation{set: &set.Info, answers: []answer{{class: int(labels[0])},
 		{class: int(labels[1]+1) % 7}, {class: int(labels[2])}}}
 	var page report.RunPage
 	if err := showMistakes(&page, m, set); !errors.Is(err, os.ErrNotExist) || len(page.Mistakes) > 0 {
@@ -540,7 +540,7 @@ func TestRun_FromAPretrainedModelBeginsWithItsAccuracy(t *testing.T) {
 	page := string(gomlxtest.Must(os.ReadFile(filepath.Join(second.Dir, PageFile)))(t))
 	_, held, err := m.Recipe.Split(second.Train)
 	gomlxtest.NoError(t, err)
-	wrong := gomlxtest.Must(m.examine(held))(t).mistakes()
+	wrong := gomlxtest.Must(m.evaluate(held))(t).mistakes()
 	is.Said(t, "the page", page, "A figure", fmt.Sprintf("%.2f", 100*before.Top1), fmt.Sprintf("%.2f",
 		100*row.Validation.Top1))
 	if got := strings.Count(page, ", predicted "); len(wrong) == 0 || got < min(pageMistakes, len(wrong)) {

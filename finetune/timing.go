@@ -35,7 +35,7 @@ func NewTiming(run Run) (*Timing, error) {
 			return err
 		},
 		Forward: func() error {
-			_, err := c.model.examination(batch)
+			_, err := c.model.evaluateOn(batch)
 			return err
 		},
 		Close: func() {

@@ -34,14 +34,14 @@ type BlockTrace struct {
 
 // AttentionHooks are functions of a network in the attention of a block; nil for none.
 type AttentionHooks struct {
-	Before func(x *Node) *Node             // [batch, tokens, width] -> [batch′, tokens′, width]: regroups the tokens
-	Add    func(x *Node) *Node             // of regrouped tokens, float32 [batch′ or 1, tokens′, width]
-	Scale  func(q *Node) [3]*Node          // of queries, keys, values: float32 [batch′ or 1, tokens′, width], or nil
-	Rotate func(q, k *Node) (*Node, *Node) // queries and keys [batch′, tokens′, heads, headDim], after Scale
-	Turn   func(v *Node) *Node             // values, likewise
-	Back   func(y *Node) *Node             // outputs of the heads [batch′, tokens′, heads, headDim]
-	Bias   func(q *Node) *Node             // unrotated queries -> float32 [batch′, heads, tokens′, tokens′], or 1
-	After  func(y *Node) *Node             // inverse of Before
+	Before       func(x *Node) *Node             // [batch, tokens, width] -> [batch′, tokens′, width]: regroups the tokens
+	Add          func(x *Node) *Node             // of regrouped tokens, float32 [batch′ or 1, tokens′, width]
+	Scale        func(q *Node) [3]*Node          // of queries, keys, values: float32 [batch′ or 1, tokens′, width], or nil
+	Rotate       func(q, k *Node) (*Node, *Node) // queries and keys [batch′, tokens′, heads, headDim], after Scale
+	RotateValues func(v *Node) *Node             // values, likewise
+	Back         func(y *Node) *Node             // outputs of the heads [batch′, tokens′, heads, headDim]
+	Bias         func(q *Node) *Node             // unrotated queries -> float32 [batch′, heads, tokens′, tokens′], or 1
+	After        func(y *Node) *Node             // inverse of Before
 }
 
 // Block is a pre-norm encoder block on x [batch, tokens, width], the index-th of c.Depth: x += attention(norm(x)), then
@@ -118,8 +118,8 @@ func (c Config) attention(scope *model.Scope, hooks AttentionHooks, keepWeights 
 	if hooks.Rotate != nil {
 		q, k = hooks.Rotate(q, k)
 	}
-	if hooks.Turn != nil {
-		v = hooks.Turn(v)
+	if hooks.RotateValues != nil {
+		v = hooks.RotateValues(v)
 	}
 	mixed, weights := c.attend(scope, q, k, v, relative, keepWeights)
 	if keepWeights {

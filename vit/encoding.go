@@ -76,7 +76,7 @@ func (p placement) hooks(c Config, block int) (a AttentionHooks) {
 		}
 	}
 	if e, ok := position.As[position.Scaler](p.Encoder); ok {
-		// In Config.attention: after the projections and their norms, before Rotate, Turn and the scores.
+		// In Config.attention: after the projections and their norms, before Rotate, RotateValues and the scores.
 		a.Scale = func(q *Node) [3]*Node { return e.Scale(q.Graph(), block) }
 	}
 	if e, ok := position.As[position.Rotator](p.Encoder); ok {
@@ -86,7 +86,7 @@ func (p placement) hooks(c Config, block int) (a AttentionHooks) {
 		one := func(e position.Rotator) func(x *Node) *Node {
 			return func(x *Node) *Node { x, _ = e.Block(block).EncodeQK(x, x, nil, 1); return x }
 		}
-		a.Turn, a.Back = one(e), one(e.Back())
+		a.RotateValues, a.Back = one(e), one(e.Back())
 	}
 	e, ok := position.As[position.Biaser](p.Encoder)
 	if !ok && p.hidden == nil {

@@ -18,7 +18,7 @@ import (
 
 const liereGrid = trainedGrid("liere_trained")
 
-// liere turns queries and keys by learned rotations of many channels at once (LieRE,
+// liere rotates queries and keys by learned rotations of many channels at once (LieRE,
 // https://arxiv.org/abs/2406.10322): the patch at (y, x) turns each block of g channels by
 //
 //	R(y, x) = exp(y·A₀ + x·A₁),   A₀, A₁ skew-symmetric [g, g]
@@ -99,13 +99,13 @@ func (l *liere) rows(g *Graph, layer int) []*Node {
 	})}
 }
 
-func (l *liere) turn(q, k *Node, rows []*Node) (*Node, *Node) {
-	return l.turnOne(q, rows[0]), l.turnOne(k, rows[0])
+func (l *liere) rotate(q, k *Node, rows []*Node) (*Node, *Node) {
+	return l.rotateOne(q, rows[0]), l.rotateOne(k, rows[0])
 }
 
-// turnOne multiplies every block of channels of x by its rotation, r [batch or 1, tokens, heads, blocks, g, g], as one
+// rotateOne multiplies every block of channels of x by its rotation, r [batch or 1, tokens, heads, blocks, g, g], as one
 // product per rotation: gradients of products with more free axes do not run on ONNX Runtime.
-func (l *liere) turnOne(x, r *Node) *Node {
+func (l *liere) rotateOne(x, r *Node) *Node {
 	d := x.Shape().Dimensions
 	y := Reshape(ConvertDType(x, dtypes.Float32), d[0], d[1], d[2], -1, l.block)
 	alike := r.Shape().Dim(0) == 1 // in all images

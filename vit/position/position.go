@@ -68,7 +68,7 @@ type Rotator interface {
 	Block(block int) pos.QKEncoder
 }
 
-// ValueRotator is a Rotator that also turns the values, by the places of their tokens, and the outputs of the heads
+// ValueRotator is a Rotator that also rotates the values, by the places of their tokens, and the outputs of the heads
 // back, by the places of the queries: a head then sees values in the frame of its query (GTA,
 // https://arxiv.org/abs/2310.10375).
 type ValueRotator interface {
@@ -189,7 +189,7 @@ func As[T any](e Encoder) (T, bool) {
 }
 
 // QK returns the rotation of a block for GoMLX's own layers, attention.MultiHeadAttention and zoo/transformer, whose
-// WithPositionalEncoder calls EncodeQK; nil if the encoder is no [Rotator]. They do not turn values, so it panics on a
+// WithPositionalEncoder calls EncodeQK; nil if the encoder is no [Rotator]. They do not rotate values, so it panics on a
 // [ValueRotator]. Queries and keys are [batch, tokens, heads, headDim], with all tokens of the Grid in order, or those
 // of WithPosition.
 func QK(e Encoder, block int) Encoder {

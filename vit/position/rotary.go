@@ -22,9 +22,9 @@ type tokenwise interface {
 	// rows returns the rows of the tokens in a block, in order: each float32 [tokens, …].
 	rows(g *Graph, block int) []*Node
 
-	// turn rotates q and k [batch, tokens, heads, headDim] by the rows of their tokens, each [batch or 1, tokens, …]. It
+	// rotate rotates q and k [batch, tokens, heads, headDim] by the rows of their tokens, each [batch or 1, tokens, …]. It
 	// computes in float32 and returns the type of q.
-	turn(q, k *Node, rows []*Node) (*Node, *Node)
+	rotate(q, k *Node, rows []*Node) (*Node, *Node)
 }
 
 // rotary is a tokenwise encoding as a Rotator, on one grid or, for NaFlexImages, on several: their tokens follow each
@@ -77,10 +77,10 @@ func (b *rotaryBlock) EncodeQK(q, k, positionIndices *Node, seqAxis int) (*Node,
 		}
 		rows[i] = x // [batch or 1, tokens, …]
 	}
-	return b.turn(q, k, rows)
+	return b.rotate(q, k, rows)
 }
 
-// rotation turns each pair (a, b) of the channels of a query or key, mathematics.md (12.1),
+// rotation rotates each pair (a, b) of the channels of a query or key, mathematics.md (12.1),
 //
 //	(a, b) -> (a·cos - b·sin, a·sin + b·cos),
 //
@@ -129,17 +129,17 @@ func (r *rotation) rows(g *Graph, block int) []*Node {
 	return []*Node{spread(cos), spread(sin)}
 }
 
-func (r *rotation) turn(q, k *Node, rows []*Node) (*Node, *Node) {
+func (r *rotation) rotate(q, k *Node, rows []*Node) (*Node, *Node) {
 	quarter := func(x *Node) *Node {
 		swap := ConvertDType(ConstCachedTensor(x.Graph(), r.swap), x.DType())
 		swapped := MatMul(Reshape(x, -1, swap.Shape().Dim(0)), swap) // exact in any type: one term a sum
 		return Reshape(swapped, x.Shape().Dimensions...)
 	}
-	turn := func(x *Node) *Node { return kernel.Rotate(x, rows[0], rows[1], quarter) }
-	return turn(q), turn(k)
+	rotated := func(x *Node) *Node { return kernel.Rotate(x, rows[0], rows[1], quarter) }
+	return rotated(q), rotated(k)
 }
 
-// fixedPairs tabulates an encoding without variables, equal in all heads and blocks: angle(k, i) turns pair i of patch
+// fixedPairs tabulates an encoding without variables, equal in all heads and blocks: angle(k, i) is that of pair i of patch
 // k. Tokens before patch first are not rotated; the prefix is the patches below 0.
 func fixedPairs(c Config, first int, angle func(k, i int) float64) pairsFunc {
 	n := c.headDim() / 2
