@@ -5,13 +5,14 @@
     python tools/py/coco_crops.py quarters coco128 OUT     # which quarter has the centre of the largest object?
     python tools/py/coco_crops.py centres coco128 OUT      # is the object in the centre a person?
 
-DIR contains annotations/*.json and the photographs. Training and test crops are of different photographs, at most six
+coco128 has annotations/*.json and the photographs. Training and test crops are of different photographs, at most six
 (quarters) or twelve for each photograph and class. Quarters: the largest visible box covers 2 to 50 % of the crop and
 shows at least .6 of itself, the next one is smaller than .6 of it, and its centre is at least .08 of the side from both
 middle lines. Centres: the side is 1.2 to 3 times the longer one of the box, as the photograph allows, which has at least
 16 pixels.
 """
 
+import glob
 import json
 import pathlib
 import random
@@ -67,7 +68,8 @@ def main(task, source, out):
     crops, most = {"quarters": (quarters, 6), "centres": (centres, 12)}[task]
     source, out = pathlib.Path(source), pathlib.Path(out)
     coco = json.loads(next((source / "annotations").glob("*.json")).read_text())
-    files, objects = {p.name: p for p in source.rglob("*.jpg")}, {}
+    paths = glob.glob(f"{glob.escape(str(source))}/**/*.jpg", recursive=True)  # through links, as rglob does not
+    files, objects = {pathlib.Path(path).name: path for path in paths}, {}
     for a in coco["annotations"]:
         if not a.get("iscrowd"):
             objects.setdefault(a["image_id"], []).append(a)
