@@ -103,8 +103,8 @@ func (l *liere) rotate(q, k *Node, rows []*Node) (*Node, *Node) {
 	return l.rotateOne(q, rows[0]), l.rotateOne(k, rows[0])
 }
 
-// rotateOne multiplies every block of channels of x by its rotation, r [batch or 1, tokens, heads, blocks, g, g], as one
-// product per rotation: gradients of products with more free axes do not run on ONNX Runtime.
+// rotateOne multiplies every block of channels of x by its rotation, r [batch or 1, tokens, heads, blocks, g, g], as
+// one product per rotation: gradients of products with more free axes do not run on ONNX Runtime.
 func (l *liere) rotateOne(x, r *Node) *Node {
 	d := x.Shape().Dimensions
 	y := Reshape(ConvertDType(x, dtypes.Float32), d[0], d[1], d[2], -1, l.block)

@@ -189,9 +189,9 @@ func As[T any](e Encoder) (T, bool) {
 }
 
 // QK returns the rotation of a block for GoMLX's own layers, attention.MultiHeadAttention and zoo/transformer, whose
-// WithPositionalEncoder calls EncodeQK; nil if the encoder is no [Rotator]. They do not rotate values, so it panics on a
-// [ValueRotator]. Queries and keys are [batch, tokens, heads, headDim], with all tokens of the Grid in order, or those
-// of WithPosition.
+// WithPositionalEncoder calls EncodeQK; nil if the encoder is no [Rotator]. They do not rotate values, so it panics on
+// a [ValueRotator]. Queries and keys are [batch, tokens, heads, headDim], with all tokens of the Grid in order, or
+// those of WithPosition.
 func QK(e Encoder, block int) Encoder {
 	r, ok := As[Rotator](e)
 	if !ok {
