@@ -332,10 +332,10 @@ func (o *training) fineTuning(d *dataset.Dataset, model string) finetune.Recipe 
 	info := must.M1(o.inspect(model))
 	m := info.Config
 	// The number of epochs depends on the size of the training. What is wrong in --set is refused with the recipe.
-	var own finetune.Recipe
-	own.Augment.Size = [2]int{m.ImageRows, m.ImageCols}
-	own, _ = own.Set(strings.Join(o.set, ";"))
-	m.ImageRows, m.ImageCols = own.Augment.Size[0], own.Augment.Size[1]
+	set, _ := finetune.Recipe{}.Set(strings.Join(o.set, ";"))
+	if size := set.Augment.Size; size[0] > 0 {
+		m.ImageRows, m.ImageCols = size[0], size[1]
+	}
 	if m.Width == 0 || m.ImageRows == 0 {
 		must.M(fmt.Errorf("MODEL %s: %s: use --recipe, --size, --grid", model, info.Refused))
 	}

@@ -236,6 +236,7 @@ func TestFineTuning_HasEpochsForTheSizeOfTheTraining(t *testing.T) {
 	}{
 		"its own": {training{}, 2}, "--size": {training{size: [2]int{112, 112}}, 8},
 		"--set": {training{set: []string{"augment.size=[112,112]"}}, 8},
+		"0":     {training{set: []string{"augment.size=[0,0]"}}, 2}, // no size: its own
 	} {
 		c.of.info = &half
 		is.Equal(t, "epochs of MODEL at the size of "+name, c.of.chosen(d, "MODEL").Epochs, max(3, c.times*2400/d.Images()))

@@ -18,8 +18,8 @@ import (
 
 const liereGrid = trainedGrid("liere_trained")
 
-// liere rotates queries and keys by learned rotations of many channels at once (LieRE,
-// https://arxiv.org/abs/2406.10322): the patch at (y, x) turns each block of g channels by
+// liere applies learned rotations of many channels at once to queries and keys (LieRE,
+// https://arxiv.org/abs/2406.10322): the patch at (y, x) rotates each block of g channels by
 //
 //	R(y, x) = exp(y·A₀ + x·A₁),   A₀, A₁ skew-symmetric [g, g]
 //

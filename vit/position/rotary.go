@@ -139,7 +139,7 @@ func (r *rotation) rotate(q, k *Node, rows []*Node) (*Node, *Node) {
 	return rotated(q), rotated(k)
 }
 
-// fixedPairs tabulates an encoding without variables, equal in all heads and blocks: angle(k, i) is that of pair i of
+// fixedPairs tabulates an encoding without variables, equal in all heads and blocks: angle(k, i) rotates pair i of
 // patch k. Tokens before patch first are not rotated; the prefix is the patches below 0.
 func fixedPairs(c Config, first int, angle func(k, i int) float64) pairsFunc {
 	n := c.headDim() / 2
