@@ -119,7 +119,11 @@ func directions(s *subject, field report.Field) error {
 			sum += p.Share[axes]
 			axes++
 		}
-		s.measured("principal components that explain", fmt.Sprintf("%.0f %%", 100*part), float64(axes))
+		count := float64(axes)
+		if math.IsNaN(sum) { // equal vectors
+			count = undefined
+		}
+		s.measured("principal components that explain", fmt.Sprintf("%.0f %%", 100*part), count)
 	}
 	names, features := bases(s.grid)
 	for i, name := range names {

@@ -64,6 +64,17 @@ func TestPositions_MeasuresAreOfTheTableInTheFiles(t *testing.T) {
 	is.Near(t, "noisy", got("decay", "correlation with distance, all pairs", "+ N(0, 1), mean of 20"), pairs, 1e-9)
 }
 
+// Of equal vectors no axes explain a share of the variance, as in scikit-learn, whose shares are then NaN.
+func TestPositions_EqualVectorsHaveNoAxes(t *testing.T) {
+	dir := trained(t, "legendre-v", 1, func(r *finetune.Recipe) { r.Params = map[string]any{"legendre_degree": 0} })
+	rows := asked(t, "similarity,directions", testImages(2), Model{Name: "a", Path: dir})
+	for at, c := range map[string][2]string{"first 1": {"similarity", "variance explained by principal components"},
+		"90 %": {"directions", "principal components that explain"}} {
+		got := value(t, rows, c[0], "a", c[1], at)
+		is.Equal(t, fmt.Sprint(c, at, got), math.IsNaN(got), true)
+	}
+}
+
 // A cosine on n equidistant midpoints has variance ½, and is uncorrelated with cosines of other frequencies: the share
 // of one of two follows from the amplitudes.
 func TestExplained_IsTheShareOfOrthogonalWaves(t *testing.T) {

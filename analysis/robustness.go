@@ -112,10 +112,14 @@ func resolution(s *subject) error {
 	}
 	c := own.Recipe.Model
 	own.Finalize()
-	line := figure.Line{}
+	line, seen := figure.Line{}, map[[2]int]bool{} // multiples of a small grid may round to one size
 	for _, multiple := range named.EvalSizes {
 		patches := func(i, n int) int { return c.PatchSize * max(1, int(math.Round(multiple[i]*float64(n)))) }
 		size := [2]int{patches(0, c.Rows()), patches(1, c.Cols())}
+		if seen[size] {
+			continue
+		}
+		seen[size] = true
 		at, err := finetune.OpenOptions{Files: s.Import, Size: size}.Open(s.Backend, s.Path)
 		if err != nil {
 			return notApplicable(err.Error())

@@ -197,6 +197,12 @@ func TestResolution_OtherSizesHaveTheirOwnImages(t *testing.T) {
 			is.Equal(t, model+" at "+at, value(t, rows, "resolution", model, "top-1 accuracy, %", at), want)
 		}
 	}
+	square := trained(t, "learned", 1, func(r *finetune.Recipe) { r.Augment.Size = [2]int{12, 12} })
+	measured := map[string]int{} // ½ and ¾ of 3 patches are 2
+	for _, r := range compared(t, "resolution", of, Model{Name: "a", Path: square}) {
+		measured[r.At]++
+	}
+	is.Equal(t, "0.667 × 0.667 training size, 8x8", measured["0.667 × 0.667 training size, 8x8"], 1)
 	for _, r := range rows {
 		is.Equal(t, "images of "+r.At, r.Count, map[bool]int{true: 7, false: 11}[strings.Contains(r.At, ", 24x")])
 	}

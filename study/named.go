@@ -289,7 +289,9 @@ func SizesOf(multiples [][2]float64, r finetune.Recipe, set *data.Info) (sizes [
 		for i := range size {
 			size[i] = r.Model.PatchSize * int(max(1, math.Round(m[i]*side/patch)))
 		}
-		sizes = append(sizes, size)
+		if !slices.Contains(sizes, size) { // multiples of a small grid may round to one size
+			sizes = append(sizes, size)
+		}
 	}
 	return sizes, nil
 }

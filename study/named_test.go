@@ -206,6 +206,7 @@ func TestSizesOf_WholePatchesOfASquareOfEqualArea(t *testing.T) {
 		{4, [2]int{24, 24}, [][2]float64{{0.01, 0.25}}, [][2]int{{4, 8}}}, {0, [2]int{24, 24}, nil, nil},
 		{8, [2]int{36, 36}, [][2]float64{{0.5, 2}}, [][2]int{{16, 72}}}, // half of 36 is 2.25 patches
 		{5, [2]int{20, 20}, [][2]float64{{1.1, 1.2}}, [][2]int{{20, 25}}},
+		{7, [2]int{21, 21}, [][2]float64{{0.5, 0.5}, {0.75, 0.75}, {1, 1}}, [][2]int{{14, 14}, {21, 21}}}, // 1.5, 2.25
 	} {
 		recipe.Augment.Size, recipe.Model.PatchSize = c.image, c.patch
 		is.Equal(t, fmt.Sprint(c), gomlxtest.Must(SizesOf(c.multiples, recipe, &set.Info))(t), c.want)

@@ -64,6 +64,11 @@ func (j Job) Run(ctx context.Context) (*Table, error) {
 	defer func() { _ = unlock() }()
 	switch have, err := readState(j.Dir); {
 	case errors.Is(err, fs.ErrNotExist):
+		for _, name := range []string{rowsFile, valuesFile} {
+			if _, err := os.Stat(filepath.Join(j.Dir, name)); err == nil {
+				return nil, fmt.Errorf("features: %s in %s is of another program: use another directory", name, j.Dir)
+			}
+		}
 		if err := s.write(j.Dir); err != nil {
 			return nil, err
 		}

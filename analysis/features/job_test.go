@@ -199,6 +199,10 @@ func TestJob_AnotherOriginIsNotResumed(t *testing.T) {
 		is.Refused(t, name, is.ErrorOf(changed.Run(t.Context())))
 	}
 	is.Equal(t, "the same files", maps.Equal(files(t, job.Dir), want), true)
+	foreign := job
+	foreign.Dir = datatest.Tree(t, map[string]string{valuesFile: want[valuesFile]})
+	is.Refused(t, "vectors of another program", is.ErrorOf(foreign.Run(t.Context())), valuesFile)
+	is.Equal(t, "its vectors", files(t, foreign.Dir)[valuesFile], want[valuesFile])
 	earlier := job // versions without contents
 	want[stateFile] = strings.Replace(want[stateFile], `"contents"`, `"unknown"`, 1)
 	earlier.Dir, earlier.List = datatest.Tree(t, want), pictures()
@@ -336,6 +340,7 @@ func TestFolder_HasTheSplitsOfItsImages(t *testing.T) {
 		s := gomlxtest.Must(table.split())(t)
 		is.Equal(t, "test and the second of training", append(s.test, s.train[1]), []int{3, 1})
 	}
+	is.Equal(t, "train alone", fmt.Sprint(tree("train/x/1.png train/y/2.png").Images), "[{train/x/1.png x } {train/y/2.png y }]")
 	mixed := datatest.Tree(t, map[string][]byte{"train/cat/1.png": nil, "val/cat/1.png": nil, "unlabelled/1.png": nil})
 	err := is.ErrorOf(Folder(mixed))
 	is.Equal(t, fmt.Sprint("splits beside another folder: ", err), errors.Is(err, data.ErrSplits), true)

@@ -27,13 +27,19 @@ type List struct {
 }
 
 // Folder lists the images of a directory. If it contains train and val or test, each with class folders, these are
-// parts; a validation split without a test split is the part testPart. Otherwise there is one part, and the class of an
-// image is its top-level folder. Splits that [data.Folder] refuses are an error.
+// parts; a validation split without a test split is the part testPart. Otherwise there is one part, of train alone or of
+// all images, whose classes are the top-level folders. Splits that [data.Folder] refuses are an error.
 func Folder(dir string) (*List, error) {
 	l := &List{Name: filepath.Base(dir)}
 	parts, err := data.Folder(dir)
-	if held := cmp.Or(parts.Test, parts.Validation); err == nil && held != nil {
+	if held := cmp.Or(parts.Test, parts.Validation); err == nil && parts.Train.Dir != dir {
 		l.AddFiles(trainPart, parts.Train)
+		if held == nil {
+			for i := range l.Images {
+				l.Images[i].Part = ""
+			}
+			return l, nil
+		}
 		if held != parts.Validation && parts.Validation != nil {
 			l.AddFiles(validationPart, parts.Validation)
 		}

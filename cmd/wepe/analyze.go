@@ -135,7 +135,7 @@ func (o *analyzing) run(c *cobra.Command, paths []string) error {
 		out.Printf("\n%s\n\n", a.Title)
 		out.Print(analysis.Table(found, a.Name).Text())
 	}
-	rows, html := filepath.Join(dir, "rows.jsonl"), filepath.Join(dir, "analysis.html")
+	rows, html := filepath.Join(dir, "analysis.jsonl"), filepath.Join(dir, "analysis.html")
 	must.M(analysis.Write(rows, found))
 	must.M(disk.Write(html, page.HTML))
 	out.Printf("\n")

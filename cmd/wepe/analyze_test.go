@@ -74,7 +74,7 @@ func analyzed(t *testing.T, args string) map[string][]analysis.Row {
 	t.Helper()
 	out, rows := t.TempDir(), map[string][]analysis.Row{}
 	succeeds(t, "analyze --out "+out+" "+args)
-	for line := range strings.Lines(string(gomlxtest.Must(os.ReadFile(filepath.Join(out, "rows.jsonl")))(t))) {
+	for line := range strings.Lines(string(gomlxtest.Must(os.ReadFile(filepath.Join(out, "analysis.jsonl")))(t))) {
 		var row analysis.Row
 		gomlxtest.NoError(t, json.Unmarshal([]byte(line), &row))
 		rows[row.Model] = append(rows[row.Model], row)

@@ -133,7 +133,7 @@ type Principal struct {
 	Scores [][]float64 // [k][points] coordinates along them
 
 	Variance []float64 // [k] along each axis, with n−1
-	Share    []float64 // [k] of the total variance; 0 if all points are equal
+	Share    []float64 // [k] of the total variance; NaN if all points are equal
 }
 
 // PCA computes the first k principal axes of points [n, width], or as many as there are.
@@ -161,11 +161,7 @@ func PCA(points []float64, n, k int) (p Principal, err error) {
 			scores[i] = floats.Dot(x.RawRowView(i), axis) - floats.Dot(p.Mean, axis)
 		}
 		p.Axes, p.Scores, p.Variance = append(p.Axes, axis), append(p.Scores, scores), append(p.Variance, variances[c])
-		share := 0.0
-		if total > 0 {
-			share = variances[c] / total
-		}
-		p.Share = append(p.Share, share)
+		p.Share = append(p.Share, variances[c]/total)
 	}
 	return p, nil
 }
