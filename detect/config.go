@@ -121,7 +121,7 @@ func (c Config) resolve() (_ Config, err error) {
 		{"rpn.before.train", &r.Before.Train, 2000, 1 << 24}, {"rpn.before.test", &r.Before.Test, 1000, 1 << 24},
 		{"rpn.after.train", &r.After.Train, 1000, 1 << 20}, {"rpn.after.test", &r.After.Test, 1000, 1 << 20},
 		{"roi.samples", &i.Samples, 512, 1 << 20}, {"roi.size", &i.Size, 7, 1000},
-		{"roi.mask_size", &i.MaskSize, 14, 1000}, {"roi.canonical_level", &i.CanonicalLevel, 4, 100},
+		{"roi.mask_size", &i.MaskSize, 14, 1000}, {"roi.canonical_level", &i.CanonicalLevel, 4, 25},
 		{"roi.max_detections", &i.MaxDetections, 100, 1 << 20},
 	} {
 		if *f.value = cmp.Or(*f.value, f.otherwise); err == nil && (*f.value < 1 || *f.value > f.highest) {

@@ -47,6 +47,7 @@ type Run struct {
 	Tests      []Test // each evaluated once, after the last step
 
 	From     string                // a pretrained ViT for the backbone, see checkpoints.Import; empty for from scratch
+	Import   checkpoints.Hints     // what the files of From lack
 	Dir      string                // directory of the run's files; empty for none
 	Progress func(engine.Progress) // called after every step; may be nil
 	Logger   *slog.Logger          // may be nil
@@ -96,7 +97,7 @@ func (run Run) prepared() (_ Run, err error) {
 	}
 	c.Backbone.Classes = len(run.Train.Categories)
 	if run.From != "" {
-		if run.source, err = checkpoints.Import(run.From, checkpoints.ImportOptions{HeadOptional: true}); err != nil {
+		if run.source, err = checkpoints.Import(run.From, checkpoints.ImportOptions{HeadOptional: true, Hints: run.Import}); err != nil {
 			return run, err
 		}
 		if *r, err = r.adopt(run.source, run.From); err != nil {

@@ -91,7 +91,8 @@ func (o *comparison) run(c *cobra.Command, model string) error {
 	for _, v := range s.Variants {
 		positions = append(positions, v.Position)
 	}
-	o.unread(recipe, model, positions...)
+	compared := d.WithTest()
+	o.unread(compared, recipe, model, positions...)
 	for _, key := range setting.Keys(strings.Join(o.set, ";")) {
 		if key == "augment.size" && o.sizes != nil || key == "aspect" && s.Aspects != nil || len(s.Variants) > 0 &&
 			!slices.ContainsFunc(s.Variants, func(v study.Variant) bool {
@@ -101,7 +102,6 @@ func (o *comparison) run(c *cobra.Command, model string) error {
 		}
 	}
 	recipe = plainForKeep(recipe, slices.Contains(append(s.Aspects, recipe.Aspect), finetune.AspectKeep))
-	compared := d.WithTest()
 	s.Tasks = []study.Task{task(recipe, compared, o.resample)}
 	o.startStudy(c, &s)
 	defer s.Backend.Finalize()
@@ -125,8 +125,12 @@ func (o *comparison) run(c *cobra.Command, model string) error {
 	return cmp.Or(failed, o.printTable(cli.Output(c), &s, recipe.Name, d))
 }
 
-// noteAspects prints that generated images have other shapes with an aspect, see dataset.Load.
+// noteAspects prints that generated images have other shapes with an aspect, see dataset.Load, and refuses one for
+// images that have none of their own.
 func noteAspects(d *dataset.Dataset) {
+	if d.CIFAR100() {
+		must.M(cli.Usagef("aspect has no effect on CIFAR-100, whose images are resized as they are: leave it out"))
+	}
 	if d.Generated() {
 		cli.Field("data", "with aspects given, the shapes are in images of aspect ratios from 1:4 to 4:1")
 	}
@@ -186,7 +190,7 @@ func (o *comparison) variants(ctx context.Context, s *study.Study, r finetune.Re
 	if named.Aspects != nil {
 		s.Aspects = named.Aspects
 	}
-	if s.Aspects != nil {
+	if s.Aspects != nil || r.Aspect != "" {
 		noteAspects(d)
 	}
 	if named.Variants != nil {

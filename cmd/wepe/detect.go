@@ -169,6 +169,7 @@ func (o *objects) write(out cli.Printer, d detection.Run, dir string) error {
 // detecting are the flags of wepe detect train.
 type detecting struct {
 	objects
+	open                           checkpoints.Hints
 	recipe, out, backend, exportTo string
 	positions, set                 []string
 	seed                           int64
@@ -193,6 +194,7 @@ func detectTrain() *cobra.Command {
 	f.StringVar(&o.exportTo, "export-coco", "", "directory to write the generated scenes to, as --data "+
 		"coco:DIR reads them; nothing is trained")
 	f.Backend(&o.backend)
+	f.Import(&o.open)
 	c.RunE = func(c *cobra.Command, args []string) error { return o.run(c, append(args, "")[0]) }
 	return c
 }
@@ -223,8 +225,9 @@ func (o *detecting) run(c *cobra.Command, model string) error {
 	if o.exportTo != "" {
 		return o.write(out, d, o.exportTo)
 	}
+	d.Import = o.open
 	if d.From = origin(c, model, checkpoints.BestDir); o.positions == nil {
-		info := must.M1(checkpoints.Inspect(d.From, checkpoints.ImportOptions{HeadOptional: true}))
+		info := must.M1(checkpoints.Inspect(d.From, checkpoints.ImportOptions{HeadOptional: true, Hints: o.open}))
 		o.positions = []string{info.Config.Position}
 	}
 	names := must.M1(o.trained(r))

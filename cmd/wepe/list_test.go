@@ -15,6 +15,7 @@ import (
 	"github.com/wepe-go/wepe/cmd/wepe/internal/cli"
 	detection "github.com/wepe-go/wepe/detect"
 	"github.com/wepe-go/wepe/finetune"
+	"github.com/wepe-go/wepe/internal/datatest"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/is"
 	"github.com/wepe-go/wepe/internal/setting"
@@ -138,7 +139,8 @@ var usage = map[string][]string{
 	"steps":        {"detect train --set steps=1"},
 	"--csv":        {"predict " + oldRun + " " + corner + " --csv --json"},
 	"--save-every": {"train --save-every never"}, "--stream": {"train --workers 3", "train --stream"},
-	"--download": {"train --download"}, "MODEL": {"train --grid 3x5", "compare --study gate", "train --recipe finetune"},
+	"--download": {"train --download"}, "MODEL": {"train --grid 3x5", "detect train --grid 3x5", "compare --study gate",
+		"train --recipe finetune"},
 	"aspect": {"train --aspect crop --set aspect=keep"}, "lora": {"train --lora 8 --set lora=4"},
 	"eval MODEL --data D": {"eval x"}, "split": {"eval x --data shapes --split foo"},
 	"epochs":  {"train --epochs 0", "train --epochs 1 --set epochs=2", "train --epochs 1 --set steps=40"},
@@ -189,6 +191,13 @@ func TestUsage_IsRefusedInOneLineThatNamesTheFlag(t *testing.T) {
 		for _, line := range lines {
 			_ = check(line, want, 2)
 		}
+	}
+	val, cifar := parts(t, map[string]int{"train": 8, "val": 5, "test": 4}, 8, 8), datatest.Tree(t, datatest.CIFAR100(7, 5))
+	for _, line := range []string{"train --set val_fraction=0.3", "compare --set val_fraction=0.3"} {
+		_ = check(line+" --data "+val, "val_fraction", 2)
+	}
+	for _, line := range []string{"train --aspect crop", "compare --aspects crop,squash", "compare --set aspect=crop"} {
+		_ = check(line+" --data cifar100:"+cifar, "aspect", 2)
 	}
 	few := images(t, "few", 3, 8, 8)
 	for line, want := range map[string]string{ // what is not there fails

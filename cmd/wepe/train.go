@@ -152,8 +152,6 @@ func (o *single) run(c *cobra.Command, model string) error {
 	switch {
 	case o.augmentation != "" && filepath.Ext(o.augmentation) != ".png":
 		return cli.Usagef("--show-augmentation %s: want a name that ends in .png", o.augmentation)
-	case d.HasValidation() && slices.Contains(setting.Keys(strings.Join(o.set, ";")), "val_fraction"):
-		return cli.Usagef("val_fraction has no effect: %s has validation images", d.Name)
 	case strings.Contains(o.position, ","):
 		return cli.Usagef("--position %s: wepe train takes one, wepe compare several", o.position)
 	case o.position != "":
@@ -164,7 +162,7 @@ func (o *single) run(c *cobra.Command, model string) error {
 		cli.Field("position", "%s, the default (docs/encodings.md); it exports to onnx and native: for hf, timm and jax "+
 			"train with --position learned", fromScratch)
 	}
-	o.unread(recipe, model, recipe.Model.Position)
+	o.unread(d, recipe, model, recipe.Model.Position)
 	recipe = plainForKeep(recipe, recipe.Aspect == finetune.AspectKeep)
 	if recipe.Model.Position != "" { // a recipe that no images suit; else only the run itself will know
 		alone := study.Study{Tasks: []study.Task{{Recipe: recipe}}, Variants: study.Variants(recipe.Model.Position), Seeds: 1}
@@ -201,15 +199,13 @@ func (o *single) draw(ctx context.Context, out cli.Printer, d *dataset.Dataset, 
 
 // sources opens the dataset and locates MODEL on disk, of a run the weights of --checkpoint.
 func (o *training) sources(c *cobra.Command, model string) (d *dataset.Dataset, local string) {
-	if model == "" && o.open != (checkpoints.Hints{}) {
-		must.M(cli.Usagef("--grid, --assume-square and --architecture are about the files of MODEL: name it"))
-	}
 	return must.M1(dataset.Open(c.Context(), o.data, o.images)), origin(c, model, o.checkpoint)
 }
 
 // origin locates MODEL to start from, if there is one, and prints its weights.
 func origin(c *cobra.Command, model, checkpoint string) string {
 	if model == "" {
+		cli.Unread(c, "without MODEL", "grid", "assume-square", "architecture")
 		return ""
 	}
 	local, line := run.Origin(c, model, checkpoint)
@@ -303,7 +299,7 @@ func (o *training) chosen(d *dataset.Dataset, model string) finetune.Recipe {
 }
 
 // unread refuses settings of --set that no training run with one of the encodings reads; "" is the encoding of MODEL.
-func (o *training) unread(r finetune.Recipe, model string, positions ...string) {
+func (o *training) unread(d *dataset.Dataset, r finetune.Recipe, model string, positions ...string) {
 	if at := slices.Index(positions, ""); at >= 0 {
 		positions = slices.Clone(positions)
 		if info, err := o.inspect(model); err == nil && info.Config.Position != "" {
@@ -313,6 +309,9 @@ func (o *training) unread(r finetune.Recipe, model string, positions ...string) 
 		}
 	}
 	settings := strings.Join(o.set, ";")
+	if d.HasValidation() && slices.Contains(setting.Keys(settings), "val_fraction") {
+		must.M(cli.Usagef("val_fraction has no effect: %s has validation images", d.Name))
+	}
 	if model == "" && slices.Contains(setting.Keys(settings), "interpolation") {
 		must.M(cli.Usagef("interpolation has no effect without MODEL, whose positions it resamples"))
 	}
@@ -402,17 +401,13 @@ func printResult(c *cobra.Command, d *dataset.Dataset, r finetune.Run, m *finetu
 	}
 	out.Field("log", "%s, %s", filepath.Join(r.Dir, engine.RowsFile), filepath.Join(r.Dir, engine.LogFile))
 	out.Field("report", "%s", filepath.Join(r.Dir, finetune.PageFile))
-	to := native
-	if m.Recipe.Model.Encoding().Folds() {
-		to = "hf"
-	}
 	dir := printable.Shell(r.Dir)
 	out.Field("next", "wepe predict %s IMAGE", dir)
 	if m.Recipe.Aspect != finetune.AspectKeep {
 		out.Field("", "wepe serve %s", dir)
 	}
 	if m.Recipe.Architecture == "" {
-		out.Field("", "wepe export %s OUT --to %s", dir, to)
+		out.Field("", "wepe export %s OUT --to onnx", dir) // which takes every model
 	}
 	if m.Recipe.Steps == 0 && m.Recipe.Patience == 0 { // epochs can be added
 		out.Field("", "wepe resume %s --epochs N", dir)

@@ -19,6 +19,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log"
 	"log/slog"
 	"os"
@@ -29,9 +30,12 @@ import (
 	"syscall"
 
 	"github.com/wepe-go/wepe/backend"
+	"github.com/wepe-go/wepe/checkpoints"
+	"github.com/wepe-go/wepe/checkpoints/hub"
 	"github.com/wepe-go/wepe/data/vtab"
 	"github.com/wepe-go/wepe/finetune"
 	"github.com/wepe-go/wepe/finetune/engine"
+	"github.com/wepe-go/wepe/internal/disk"
 	"github.com/wepe-go/wepe/study"
 )
 
@@ -121,6 +125,13 @@ func run(ctx context.Context) error {
 	if *dir == "" || *from == "" {
 		return errors.New("-data or -from is missing: give the directory with a folder per task, and the pretrained model")
 	}
+	if strings.HasPrefix(s.From, hub.Scheme) {
+		snapshot, err := hub.Download(ctx, s.From, nil)
+		if err != nil {
+			return err
+		}
+		s.From = snapshot.Dir
+	}
 	if s.Backend, err = backend.Open(backend.Devices(*devices)); err != nil {
 		return err
 	}
@@ -134,6 +145,7 @@ func run(ctx context.Context) error {
 // describe converts the flags to a study of the tasks.
 func describe() (s *study.Study, tasks []vtab.Task, err error) {
 	s = &study.Study{Dir: *out, From: *from, Seeds: *seeds, Devices: *devices, Keep: *keep, Sweep: *sweep,
+		Import:   checkpoints.Hints{AssumeSquare: true},   // Google's files do not state their grid
 		Parts:    [2]string{"train800", "train800val200"}, // for hyperparameter search, for the final result
 		Progress: progress, Logger: slog.Default()}
 	s.Variants = study.Variants(strings.Split(*positions, ",")...)
@@ -188,7 +200,10 @@ func table(s *study.Study) error {
 	}
 	path := filepath.Join(s.Dir, "table.md")
 	fmt.Printf("\n%s\nas Markdown: %s\n", t.Text(), path)
-	return os.WriteFile(path, []byte(t.Markdown()), 0o644)
+	return disk.Write(path, func(w io.Writer) error { // also for a shard that trained nothing
+		_, err := io.WriteString(w, t.Markdown())
+		return err
+	})
 }
 
 // progress prints a line for each evaluation.

@@ -71,6 +71,7 @@ func TestASettingIsChosenTrainedOnceAndTabulated(t *testing.T) {
 	with(t, map[string]string{"plan": "true"})
 	with(t, map[string]string{"plan": "false"}) // nothing is left to do
 	is.Equal(t, "the second time", string(gomlxtest.Must(os.ReadFile(path))(t)), string(before))
+	with(t, map[string]string{"out": filepath.Join(results, "other"), "shard": "7/8"}) // no run of the three is its own
 }
 
 var quiet = slog.New(slog.DiscardHandler)

@@ -532,7 +532,8 @@ func (d *Dataset) Positional() bool { return d.Generated() || d.structured }
 
 // Streams reports whether the training images of a recipe are read for each batch.
 func (d *Dataset) Streams(r finetune.Recipe) bool {
-	crops := r.Augment.CropScale != [2]float64{} && r.Aspect != finetune.AspectKeep && r.Name != finetune.PhotosName
+	recipe, _, _ := strings.Cut(r.Name, " ") // a comparison adds its size and aspect
+	crops := r.Augment.CropScale != [2]float64{} && r.Aspect != finetune.AspectKeep && recipe != finetune.PhotosName
 	return d.options.Stream == Streamed || d.options.Stream == streamAuto && d.files[0] != nil && crops
 }
 

@@ -68,6 +68,8 @@ func TestStreams_WhereTheRecipeCrops(t *testing.T) {
 	crops.Augment.CropScale = [2]float64{0.3, 1}
 	keep := crops
 	keep.Aspect, keep.Model.PatchSize = finetune.AspectKeep, 1
+	photos := crops
+	photos.Name = finetune.PhotosName + " 3x5" // in a comparison of sizes
 	dir := split(t, map[string][]byte{})
 	for _, c := range []struct {
 		stream   string
@@ -75,6 +77,7 @@ func TestStreams_WhereTheRecipeCrops(t *testing.T) {
 		streamed [3]bool // train, validation, test
 	}{
 		{streamAuto, crops, [3]bool{true, false, false}}, {streamAuto, plain, [3]bool{}}, {streamAuto, keep, [3]bool{}},
+		{streamAuto, photos, [3]bool{}},
 		{InMemory, crops, [3]bool{}}, {"", crops, [3]bool{}}, {Streamed, plain, [3]bool{true, true, true}},
 	} {
 		d := gomlxtest.Must(Open(t.Context(), dir, Options{Stream: c.stream}))(t)
