@@ -298,9 +298,9 @@ func (w *weights) has(name string) bool {
 	return ok
 }
 
-// labelsIn returns the names of n classes, in id2label or in timm's label_names; nil if neither is there. label_names
-// is a list or, for classes with gaps between their numbers, an object. Other places may have the names of another
-// head: labels of old files, and pretrained_cfg.
+// labelsIn returns the names of n classes, in id2label without gaps or in timm's label_names; nil if neither is there.
+// label_names is a list or, for classes with gaps between their numbers, an object. Other places may have the names of
+// another head: labels of old files, and pretrained_cfg.
 func labelsIn(o strictjson.Object, n int) ([]string, error) {
 	const key = "id2label"
 	if labels, err := timmLabels(o, n); labels != nil || err != nil {
@@ -324,8 +324,8 @@ func labelsIn(o strictjson.Object, n int) ([]string, error) {
 	labels = make([]string, n)
 	for i := range labels {
 		name, ok := byID[strconv.Itoa(i)]
-		if !ok {
-			return nil, errors.Errorf("%s: class %d has no name", key, i)
+		if !ok { // BEiT's of ImageNet-22k: the names after a gap may be those of the next class
+			return nil, nil
 		}
 		labels[i] = name
 	}

@@ -409,4 +409,5 @@ var withoutEffect = strings.Fields(`_name_or_path _attn_implementation_autoset g
 	remove_invalid_values repetition_penalty return_dict return_dict_in_generate sep_token_id suppress_tokens
 	task_specific_params temperature tf_legacy_loss tie_encoder_decoder tie_word_embeddings tokenizer_class top_k top_p
 	torchscript typical_p use_bfloat16 semantic_loss_ignore_index use_auxiliary_head auxiliary_loss_weight
-	auxiliary_channels auxiliary_num_convs auxiliary_concat_input pool_scales add_fpn`)
+	auxiliary_channels auxiliary_num_convs auxiliary_concat_input pool_scales add_fpn
+	interpolate_antialias interpolate_offset mlp_ratio`)

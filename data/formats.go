@@ -30,9 +30,9 @@ const (
 	lastOrientation = 8
 )
 
-// orientation reads the tag from a TIFF structure.
+// orientation reads the tag from a TIFF structure; some writers of png and webp put the prefix of jpeg before it.
 func orientation(tiff []byte) int {
-	if v := tiffTag(tiff, tagOrientation); v >= upright && v <= lastOrientation {
+	if v := tiffTag(bytes.TrimPrefix(tiff, []byte(exifPrefix)), tagOrientation); v >= upright && v <= lastOrientation {
 		return v
 	}
 	return upright
@@ -101,11 +101,11 @@ func pngEXIF(raw []byte) []byte {
 	return nil
 }
 
-// webpEXIF returns the EXIF chunk; some writers repeat the prefix of jpeg in it.
+// webpEXIF returns the EXIF chunk.
 func webpEXIF(raw []byte) []byte {
 	for name, content := range riffChunks(raw[webpHeader:]) {
 		if name == "EXIF" {
-			return bytes.TrimPrefix(content, []byte(exifPrefix))
+			return content
 		}
 	}
 	return nil

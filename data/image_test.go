@@ -227,7 +227,7 @@ func withChunk(png []byte, name string, content []byte) []byte {
 // The expected values are from NumPy: v >> 8, as Pillow 10.3 reads such files, and (v - v.min()) * 255 // np.ptp(v).
 func TestPreprocess_GreyOf16Bits(t *testing.T) {
 	plain := grey16(2, 4000, 1100, 300, 2047, 2500, 513)
-	rotated := withChunk(plain, "eXIf", turnedEXIF) // by 90° clockwise: 2 rows of 3
+	rotated := withChunk(plain, "eXIf", slices.Concat([]byte(exifPrefix), turnedEXIF)) // by 90° clockwise: 2 rows of 3
 	for grey16, want := range map[string][2][]uint8{
 		preprocess.GreyClip:  {{255, 255, 255, 255, 255, 255}, {255, 255, 255, 255, 255, 255}},
 		preprocess.GreyScale: {{15, 4, 1, 7, 9, 2}, {9, 1, 15, 2, 7, 4}},
@@ -659,4 +659,14 @@ func TestDecoding_EndsWithTheErrorOfItsContext(t *testing.T) {
 		})
 		is.Error(t, name, err, context.Canceled)
 	}
+}
+
+// The major version of JFIF and, in a baseline scan, the last coefficient, which some cameras write as 0.
+func TestDecode_IgnoresFieldsThatNoDecoderNeeds(t *testing.T) {
+	raw := gomlxtest.Must(os.ReadFile(filepath.Join(goldenDir, "420.jpg")))(t)
+	odd := slices.Clone(raw)
+	scan := bytes.Index(odd, []byte{0xff, 0xda, 0, 12, 3}) // of three components
+	odd[bytes.Index(odd, []byte("JFIF\x00"))+5], odd[scan+12] = 0, 0
+	got := gomlxtest.Must(gomlxtest.Must(Identify(odd, 0))(t).Decode(nil))(t)
+	nearImage(t, "an odd header", got, gomlxtest.Must(gomlxtest.Must(Identify(raw, 0))(t).Decode(nil))(t), 0)
 }

@@ -25,9 +25,11 @@ static void stop(j_common_ptr c) {
 	longjmp(f->back, 1);
 }
 
-// Warnings report data that decoders guess; but every decoder skips bytes between markers.
+// Warnings report data that decoders guess, but for bytes between markers, another version of JFIF, and the bounds of a
+// sequential scan, which every decoder ignores.
 static void note(j_common_ptr c, int level) {
-	if (level < 0 && c->err->msg_code != JWRN_EXTRANEOUS_DATA) stop(c);
+	int code = c->err->msg_code;
+	if (level < 0 && code != JWRN_EXTRANEOUS_DATA && code != JWRN_JFIF_MAJOR && code != JWRN_NOT_SEQUENTIAL) stop(c);
 }
 
 // decode writes the given number of columns and lines, from left and top, at 1/scale to out: 3 bytes per pixel, or 4
