@@ -162,13 +162,14 @@ func (b withFused) Capabilities() compute.Capabilities {
 func testFusedAttention(t *testing.T) {
 	c := small("none", poolClass)
 	for name, of := range map[string]struct {
-		plain, float32, biased, keeps, drops, training bool
-		want                                           bool
+		plain, float32, biased, keeps, drops, training, odd bool
+		want                                                bool
 	}{
 		"bfloat16": {want: true}, "a rate in evaluation": {drops: true, want: true}, "training": {training: true, want: true},
 		"a backend without it": {plain: true}, "float32": {float32: true}, "a bias": {biased: true},
-		"weights for the caller": {keeps: true}, "dropout": {drops: true, training: true},
+		"weights for the caller": {keeps: true}, "dropout": {drops: true, training: true}, "12 channels": {odd: true},
 	} {
+		c.Width = map[bool]int{true: 12, false: 16}[of.odd] * c.Heads
 		backend := withFused{gomlxtest.Backend(), !of.plain}
 		c.AttentionDropout = map[bool]float64{true: 0.5}[of.drops]
 		out := gomlxtest.Must(model.CallOnceN(backend, gomlxtest.Seeded(t, 5), func(s *model.Scope, in []*Node) []*Node {
@@ -270,6 +271,10 @@ func testGradientsOfFactors(t *testing.T) {
 				Heads: 1})
 			y := cpe.(position.Follower).After(Reshape(x, batch, rows*cols, width), 0)
 			return Reshape(y, batch, rows, cols, width)
+		},
+		"rows": func(scope *model.Scope, x *Node) *Node {
+			t := weight.Float32(scope, "rows", weight.Constant(0.5), 1, rows*cols, width).NodeValue(x.Graph())
+			return Reshape(added(Reshape(x, batch, rows*cols, width), t), batch, rows, cols, width)
 		},
 		"modulation": func(scope *model.Scope, x *Node) *Node {
 			m := weight.Float32(scope, "factors", weight.Constant(0.5), 1, rows, cols, width).NodeValue(x.Graph())

@@ -121,7 +121,7 @@ func (h *hybrid) Scalars() (map[string]float64, error) {
 		return nil, err
 	}
 	scalars["lambda"] = 0
-	if raw[nameGate] > closedGate {
+	if !h.closed && raw[nameGate] > closedGate {
 		scalars["lambda"] = 1 / (1 + math.Exp(-raw[nameGate]))
 	}
 	return scalars, nil

@@ -12,8 +12,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
+	"github.com/janpfeifer/must"
 
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/is"
@@ -291,6 +293,10 @@ func TestScalars_AreTheSettings(t *testing.T) {
 			[]string{"a", "b", "beta_raw", "gamma_raw", "modulation", "strength"}},
 		{"hybrid", hybrid, kv{ParamGate: 0.3, ParamLearnGate: false}, with(paper, "lambda", 0.3), []string{"gate_raw"}},
 		{"shut", hybrid, kv{ParamGate: 0}, with(paper, "lambda", 0), nil},
+		{"shut after training", func(c *Config, v *model.Variable) reporter {
+			must.M1(c.scope.Store().CreateVariable("/gate_raw", tensors.FromScalar(float32(0.7))))
+			return hybrid(c, v)
+		}, kv{ParamGate: 0, ParamLearnGate: false}, with(paper, "lambda", 0), []string{"gate_raw"}},
 		{"open", hybrid, kv{ParamGate: 1}, with(paper, "lambda", 1), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

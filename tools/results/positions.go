@@ -36,7 +36,7 @@ var descriptions = map[string]string{
 	"sincos2d":        "x + sin, cos of row and column",
 	"grid2d":          "x + T(row, col), resampled in the graph",
 	"factorized":      "x + R(row) + C(col)",
-	"lape":            "LN(x) + LN(T) in each block",
+	"lape":            "LN(x) + T_l, T_l = LN(T_{l-1})",
 	"rope1d":          "rotation by k·θ^(−2i/d)",
 	"rope-axial":      "rotation by col·f, row·f",
 	"rope-mixed":      "rotation by col·u + row·w, u and w learned",
