@@ -58,7 +58,7 @@ func readBack(format string, s preprocess.Settings, rows, cols int) (back prepro
 	if err != nil {
 		return back, err
 	}
-	return preprocess.Parse(raw)
+	return preprocess.Parse(raw, "")
 }
 
 // PreprocessingDifference names how the images of two models differ although their logits may be equal: "" for not at

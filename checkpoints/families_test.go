@@ -502,6 +502,9 @@ func TestFields_Refusals(t *testing.T) {
 		{&hfViT, "intermediate_size", `"intermediate_size":0`}, {&hfCLIP, "attention_bias", `"attention_bias":false`},
 		{&hfDINOv2, "layerscale_value", `"layerscale_value":null|"layerscale_value":0`},
 		{&hfDINOv2, "mlp_ratio", `"mlp_ratio":"x"`}, {&hfDINOv3, "num_register_tokens", `"num_register_tokens":-1`},
+		// Of facebook/dinov2-with-registers-base and ijepa_vitg16_22k: transformers reads none of them.
+		{&hfDINOv2Registers, "", `"interpolate_antialias":true,"interpolate_offset":0.0`},
+		{&hfIJepa, "", `"mlp_ratio":4.363636363636363`},
 		{&hfDINOv3, "query_bias", `"query_bias":[]`}, {&hfDINOv3, "rope_theta", `"rope_theta":"x"`},
 		{&hfDINOv3, "", `"use_gated_mlp":true,"hidden_act":"silu"|"query_bias":true,"key_bias":true,"value_bias":true`},
 		{&hfDINOv3, "hidden_act", `"use_gated_mlp":true,"hidden_act":"gelu"`},

@@ -490,8 +490,9 @@ func (m *Imported) pixels(w *weights, found described) error {
 		if err != nil {
 			return err
 		}
-		if m.Mean, m.Std, err = preprocess.ParseNormalization(raw, channels); err == nil && channels == 3 {
-			settings, err = preprocess.Parse(raw)
+		kind, _ := found.json.Text("model_type")
+		if m.Mean, m.Std, err = preprocess.ParseNormalization(raw, kind, channels); err == nil && channels == 3 {
+			settings, err = preprocess.Parse(raw, kind)
 		}
 		if err != nil {
 			m.unprocessed(err)

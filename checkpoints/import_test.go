@@ -494,7 +494,7 @@ func TestImport_PreprocessingOrTheReason(t *testing.T) {
 	const numbers = `"image_mean":[0.1,0.2,0.3],"image_std":[0.4,0.5,0.6],"resample":2}`
 	for text, taken := range map[string]bool{
 		size + numbers: true, size + `"do_pad":true,` + numbers: false, `{"size":{"shortest_edge":6},` + numbers: false,
-		size + `"resample":2}`: false, size + `"resample":2,"image_processor_type":"ViTImageProcessor"}`: true,
+		size + `"resample":2}`: true, size + `"resample":2,"image_processor_type":"ViTImageProcessor"}`: true, // vit's
 		size + `"image_processor_type":"LevitImageProcessor",` + numbers: false,
 	} {
 		putFile(t, filepath.Join(filepath.Dir(file), foreignPreprocessor), []byte(text))

@@ -19,13 +19,14 @@ import (
 // {height, width} (ResizeExact) or {shortest_edge} (ResizeShortest) and resample, do_center_crop with crop_size,
 // do_rescale with rescale_factor, do_normalize with image_mean and image_std. A single number as size (old files) means
 // a square for ViT, DeiT and Beit, the shortest edge for Siglip, Bit and CLIP. An unknown enabled field is an error,
-// since the pixels would differ.
+// since the pixels would differ. Where the file of google/vit-base-patch16-224 names no processor, modelType does, the
+// model_type of config.json; the processor has a kernel of its own.
 //
 // timm's config.json with pretrained_cfg (or that object alone): input_size, interpolation, crop_pct, crop_mode, mean,
 // std, where crop_mode "center" is ResizeShortest (ResizeCover if not square), "squash" ResizeExact, "border"
 // ResizeContain with the mean colour around, each to ⌊input_size/crop_pct⌋ and then cropped.
-func Parse(raw []byte) (s Settings, err error) {
-	c, timm, err := parse(raw)
+func Parse(raw []byte, modelType string) (s Settings, err error) {
+	c, timm, err := parse(raw, modelType)
 	switch {
 	case err != nil:
 	case timm:
@@ -44,8 +45,8 @@ func Parse(raw []byte) (s Settings, err error) {
 
 // ParseNormalization reads only mean and standard deviation from the files of Parse, for any number of channels: one
 // value per channel, for pixels scaled to 0…1; nil if unknown.
-func ParseNormalization(raw []byte, channels int) (mean, std []float64, err error) {
-	c, timm, err := parse(raw)
+func ParseNormalization(raw []byte, modelType string, channels int) (mean, std []float64, err error) {
+	c, timm, err := parse(raw, modelType)
 	var rescale float64
 	if err == nil {
 		rescale, mean, std, err = c.pixels(timm, channels)
@@ -60,9 +61,13 @@ func ParseNormalization(raw []byte, channels int) (mean, std []float64, err erro
 }
 
 // config is a file's fields, or timm's pretrained_cfg in it.
-type config struct{ strictjson.Object }
+type config struct {
+	strictjson.Object
+	modelType string
+}
 
-func parse(raw []byte) (c config, timm bool, err error) {
+func parse(raw []byte, modelType string) (c config, timm bool, err error) {
+	c.modelType = modelType
 	if c.Object, err = strictjson.ParseObject(raw); err != nil {
 		return c, false, err
 	}

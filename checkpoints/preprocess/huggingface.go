@@ -25,10 +25,14 @@ var (
 		"return_tensors"}
 	// transformers 5.23: a crop is of 224×224 unless crop_size states another.
 	hfProcessors = map[string]processor{
-		"ViT": {ResizeExact, false, half}, "Beit": {ResizeExact, false, half}, "Siglip": {ResizeShortest, false, half},
-		"DINOv3ViT": {"", false, imageNet},
-		"DeiT":      {ResizeExact, true, half}, "Bit": {ResizeShortest, true, openAI}, "CLIP": {ResizeShortest, true, openAI},
+		"ViT": {ResizeExact, Bilinear, false, half, false}, "Beit": {ResizeExact, Bicubic, false, half, false},
+		"Siglip": {ResizeShortest, Bicubic, false, half, false}, "DINOv3ViT": {"", Bilinear, false, imageNet, true},
+		"DeiT": {ResizeExact, Bicubic, true, half, false}, "Bit": {ResizeShortest, Bicubic, true, openAI, false},
+		"CLIP": {ResizeShortest, Bicubic, true, openAI, false},
 	}
+	// IMAGE_PROCESSOR_MAPPING_NAMES of transformers: the processor by model_type.
+	hfOfModel = map[string]string{"vit": "ViT", "vit_mae": "ViT", "vit_msn": "ViT", "ijepa": "ViT", "deit": "DeiT",
+		"beit": "Beit", "dinov2": "Bit", "dinov3_vit": "DINOv3ViT", "clip": "CLIP", "siglip": "Siglip"}
 )
 
 // Mean and standard deviation.
@@ -41,12 +45,15 @@ var (
 // processor are the defaults of one of transformers' classes.
 type processor struct {
 	fit    Resize       // if size is a single number
+	kernel Resample     // resample
 	crop   bool         // do_center_crop
 	pixels [2][]float64 // image_mean and image_std
+	float  bool         // it rescales before it resizes, and so resizes floating-point numbers; the others resize bytes
 }
 
-// processor returns the defaults of the processor that the file names, false if it names none. Others than those of the
-// table may have steps of their own without a field: Levit resizes to 256/224 of size, MobileViT reads BGR.
+// processor returns the defaults of the processor that the file or the model's type names, false if they name none.
+// Others than those of the table may have steps of their own without a field: Levit resizes to 256/224 of size,
+// MobileViT reads BGR.
 func (c config) processor() (p processor, known bool, err error) {
 	name, err := c.Text("image_processor_type")
 	if err == nil && name == "" {
@@ -55,16 +62,13 @@ func (c config) processor() (p processor, known bool, err error) {
 	for _, suffix := range []string{"Pil", "Fast", "ImageProcessor", "FeatureExtractor"} {
 		name = strings.TrimSuffix(name, suffix)
 	}
+	name = cmp.Or(name, hfOfModel[c.modelType])
 	if p, known = hfProcessors[name]; err == nil && !known && name != "" {
 		err = fmt.Errorf("unknown processor %q, whose steps this library does not have: want one of %s",
 			printable.Name(name), strings.Join(slices.Sorted(maps.Keys(hfProcessors)), ", "))
 	}
 	return p, known, err
 }
-
-// hfFloat is the processor that rescales before it resizes, and so resizes floating-point numbers; the others resize
-// bytes.
-const hfFloat = "DINOv3ViTImageProcessor"
 
 func (c config) huggingFace() (s Settings, err error) {
 	for _, key := range slices.Sorted(maps.Keys(c.Object)) {
@@ -100,21 +104,20 @@ func (c config) huggingFace() (s Settings, err error) {
 		}
 		s.Crop = [2]int(sides)
 	}
-	if err := c.setPixels(&s, false); err != nil {
-		return s, err
-	}
-	processor, err := c.Text("image_processor_type")
-	s.Float = resize && strings.HasPrefix(processor, hfFloat)
-	return s, err
+	s.Float = resize && byDefault.float
+	return s, c.setPixels(&s, false)
 }
 
 // hfResize reads size and resample.
 func (c config) hfResize(s *Settings) error {
-	number, err := c.Int("resample", 0, len(resamples)-1)
-	if err != nil {
-		return err
+	byDefault, known, err := c.processor()
+	if s.Resample = byDefault.kernel; !known || c.Has("resample") {
+		number, err := c.Int("resample", 0, len(resamples)-1)
+		if err != nil {
+			return err
+		}
+		s.Resample = resamples[number]
 	}
-	s.Resample = resamples[number]
 	if sides, ok := c.sides("size", "height", "width"); ok {
 		s.Resize, s.Size = ResizeExact, [2]int(sides)
 		return nil
@@ -127,7 +130,6 @@ func (c config) hfResize(s *Settings) error {
 	if err := c.Read("size", &side, "{height, width} or {shortest_edge}"); err != nil {
 		return err
 	}
-	byDefault, _, err := c.processor()
 	if c.Has("default_to_square") && byDefault.fit != "" {
 		square, squareErr := c.Bool("default_to_square", true)
 		err, byDefault.fit = cmp.Or(err, squareErr), map[bool]Resize{true: ResizeExact, false: ResizeShortest}[square]
@@ -154,7 +156,7 @@ func (s Settings) HuggingFace() ([]byte, error) {
 		processor = "BitImageProcessor"
 	}
 	if s.Float {
-		processor = hfFloat + "Fast"
+		processor = "DINOv3ViTImageProcessorFast"
 	}
 	hf := map[string]any{
 		"image_processor_type": processor, "do_convert_rgb": true,

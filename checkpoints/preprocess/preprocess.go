@@ -5,7 +5,7 @@
 // applies the settings to images.
 //
 //	raw, err := os.ReadFile("vit/preprocessor_config.json")
-//	settings, err := preprocess.Parse(raw)
+//	settings, err := preprocess.Parse(raw, "vit")
 //
 // Rows come before columns everywhere.
 package preprocess

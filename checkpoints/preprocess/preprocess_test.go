@@ -21,7 +21,7 @@ var published = map[string]struct {
 	config string
 	want   Settings
 }{
-	"google/vit-base-patch16-224": {`{"do_normalize": true, "do_resize": true, "image_mean": [0.5, 0.5, 0.5],
+	"a ViT of transformers 4": {`{"do_normalize": true, "do_resize": true, "image_mean": [0.5, 0.5, 0.5],
 		"image_std": [0.5, 0.5, 0.5], "size": 224, "resample": 2, "feature_extractor_type": "ViTFeatureExtractor"}`,
 		Settings{Resize: ResizeExact, Size: [2]int{224, 224}, Resample: Bilinear, Mean: halves, Std: halves}},
 	"facebook/deit-base-patch16-224": {`{"crop_size": 224, "do_center_crop": true, "do_normalize": true,
@@ -112,8 +112,30 @@ func refused(t *testing.T, what any, err error, want string) {
 
 func TestParse_PublishedSettings(t *testing.T) {
 	for name, c := range published {
-		is.Equal(t, name, gomlxtest.Must(Parse([]byte(c.config)))(t), c.want)
+		is.Equal(t, name, gomlxtest.Must(Parse([]byte(c.config), ""))(t), c.want)
 	}
+}
+
+// google/vit-base-patch16-224's file names no processor and no kernel. The processors by model_type and their kernels
+// are transformers 5.23's.
+func TestParse_TheModelNamesTheProcessor(t *testing.T) {
+	const google = `{"do_normalize": true, "do_resize": true, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5],
+		"size": 224}`
+	exact := Settings{Resize: ResizeExact, Size: [2]int{224, 224}, Resample: Bilinear, Mean: halves, Std: halves}
+	smooth, shortest := exact, exact
+	smooth.Resample = Bicubic
+	shortest.Resize, shortest.Resample = ResizeShortest, Bicubic
+	cropped, deit := shortest, smooth
+	cropped.Crop, deit.Crop = [2]int{224, 224}, [2]int{224, 224}
+	for kind, want := range map[string]Settings{"vit": exact, "vit_mae": exact, "vit_msn": exact, "ijepa": exact,
+		"beit": smooth, "siglip": shortest, "clip": cropped, "dinov2": cropped, "deit": deit} {
+		is.Equal(t, kind, gomlxtest.Must(Parse([]byte(google), kind))(t), want)
+	}
+	_, err := Parse([]byte(google), "unknown")
+	refused(t, "no processor", err, "resample is missing")
+	mean, std, err := ParseNormalization([]byte(`{"size": 224}`), "clip", 3)
+	gomlxtest.NoError(t, err)
+	is.Equal(t, "CLIP's pixels", [2][3]float64{[3]float64(mean), [3]float64(std)}, [2][3]float64{clipMean, clipStd})
 }
 
 // FuzzParse does likewise for those that were published.
@@ -128,13 +150,13 @@ func TestHuggingFace_ComesBack(t *testing.T) {
 			want.Std = [3]float64{1, 1, 1}
 		}
 		raw := gomlxtest.Must(s.HuggingFace())(t)
-		is.Equal(t, name, gomlxtest.Must(Parse(raw))(t), want)
+		is.Equal(t, name, gomlxtest.Must(Parse(raw, ""))(t), want)
 		is.Equal(t, name+" is named", strings.Contains(string(raw), name), true)
 	}
 	_, err := Settings{Resize: ResizeContain, Size: [2]int{9, 9}}.HuggingFace()
 	refused(t, "a fit that Hugging Face lacks", err, "contain")
 	// transformers requires: ViTImageProcessor accepts only height and width.
-	raw := gomlxtest.Must(published["google/vit-base-patch16-224"].want.HuggingFace())(t)
+	raw := gomlxtest.Must(published["a ViT of transformers 4"].want.HuggingFace())(t)
 	var fields map[string]any
 	gomlxtest.NoError(t, json.Unmarshal(raw, &fields))
 	size, _ := fields["size"].(map[string]any)
@@ -188,7 +210,7 @@ func TestParse_Refusals(t *testing.T) {
 		size + hf + `, "do_pad": true}`:                                        "do_pad",
 		size + hf + `, "do_normalize": "maybe"}`:                               "do_normalize is",
 	} {
-		_, err := Parse([]byte(config))
+		_, err := Parse([]byte(config), "")
 		refused(t, config, err, want)
 	}
 }
@@ -203,7 +225,7 @@ func TestParseNormalization(t *testing.T) {
 		`{"pretrained_cfg": {"mean": [0.25, 0.5, 0.6], "std": [0.5, 0.5, 0.2]}}`:       {{0.45}, {0.4}}, // timm's mean
 		`{"do_resize": true}`: {},
 	} {
-		mean, std, err := ParseNormalization([]byte(config), 1)
+		mean, std, err := ParseNormalization([]byte(config), "", 1)
 		gomlxtest.NoError(t, err)
 		gomlxtest.NearAbs(t, config, append(mean, std...), append(want[0], want[1]...), 1e-15)
 	}
@@ -212,7 +234,7 @@ func TestParseNormalization(t *testing.T) {
 		`{"input_size": [1, 8, 8], "mean": [1, 2]}`: "mean is", `{"image_mean": [0.5]}`: "image_std is missing",
 		`{"image_mean": [0.5], "image_std": [0]}`: "image_std is", `{"image_mean":`: "not JSON",
 	} {
-		_, _, err := ParseNormalization([]byte(config), 1)
+		_, _, err := ParseNormalization([]byte(config), "", 1)
 		refused(t, config, err, want)
 	}
 }
@@ -233,7 +255,7 @@ func TestSettings_ForAnotherSize(t *testing.T) {
 		is.Equal(t, c.was, gomlxtest.Must(c.was.For(6, 10))(t), c.want)
 	}
 	ofTimm := func(rows, cols int, portion float64) Settings { // int(side/portion), timm 1.0.31's transforms_factory.py
-		return gomlxtest.Must(Parse(fmt.Appendf(nil, `{"input_size":[3,%d,%d],"crop_pct":%g}`, rows, cols, portion)))(t)
+		return gomlxtest.Must(Parse(fmt.Appendf(nil, `{"input_size":[3,%d,%d],"crop_pct":%g}`, rows, cols, portion), ""))(t)
 	}
 	for _, portion := range []float64{0.8, 0.875, 0.9, 0.95, 0.96, 0.965, 1} {
 		for _, from := range []int{224, 256, 384} {
@@ -352,7 +374,7 @@ func FuzzParse(f *testing.F) {
 		seeds = append(seeds, []byte(c.config))
 	}
 	campaign.Fuzz(f, seeds, func(t *testing.T, raw []byte) {
-		p, err := Parse(raw)
+		p, err := Parse(raw, "")
 		if err != nil {
 			return
 		}
@@ -362,7 +384,7 @@ func FuzzParse(f *testing.F) {
 			return // a fit that only timm has
 		}
 		p.RoundCrop = false
-		is.Equal(t, "read again", gomlxtest.Must(Parse(written))(t), p)
+		is.Equal(t, "read again", gomlxtest.Must(Parse(written, ""))(t), p)
 	})
 }
 
@@ -370,7 +392,7 @@ func FuzzParse(f *testing.F) {
 func TestTimm_ComesBack(t *testing.T) {
 	readBack := func(s Settings, rows, cols int) Settings {
 		form := gomlxtest.Must(s.Timm(rows, cols))(t)
-		return gomlxtest.Must(Parse(gomlxtest.Must(json.Marshal(form))(t)))(t)
+		return gomlxtest.Must(Parse(gomlxtest.Must(json.Marshal(form))(t), ""))(t)
 	}
 	s := Settings{RoundCrop: true, Resample: Lanczos, Mean: [3]float64{0.1, 0.2, 0.3}, Std: [3]float64{0.4, 0.5, 0.6}}
 	for size := 224; size < 380; size++ {
@@ -388,8 +410,8 @@ func TestTimm_ComesBack(t *testing.T) {
 	// The largest resize: int(8192/0.5), and int(8192.5/0.5) would be one more.
 	for portion, want := range map[string]string{"0.5": "", "0.49998": "", "0.49996": "resize to at most 16384"} {
 		for _, sides := range []string{"8192, 28", "28, 8192"} {
-			_, err := Parse([]byte(`{"input_size": [3, ` + sides + `], "crop_pct": ` + portion +
-				`, "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}`))
+			_, err := Parse([]byte(`{"input_size": [3, `+sides+`], "crop_pct": `+portion+
+				`, "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}`), "")
 			refused(t, sides+" pixels are "+portion, err, want)
 		}
 	}

@@ -199,7 +199,7 @@ func (r request) write(b compute.Backend) (values, error) {
 	o := checkpoints.ExportOptions{Format: r.Format, DType: r.DType, Labels: r.Labels, Epsilon: r.Epsilon,
 		Headless: r.Headless}
 	if r.Preprocess != "" {
-		settings, err := preprocess.Parse([]byte(r.Preprocess))
+		settings, err := preprocess.Parse([]byte(r.Preprocess), "")
 		if err != nil {
 			return nil, err
 		}
