@@ -127,7 +127,7 @@ func TestAll_PublishedRowsAreOfTheirVariants(t *testing.T) {
 				t.Fatalf("%s: %s has no variant %q", file, name, row.Encoding)
 			}
 			want := gomlxtest.Must(recipe.Set(study.Variants[at].Settings))(t)
-			if row.Encoding == "sphere, hexagonal" { // of before ω3 was corrected, see docs/evidence/tables.md
+			if row.Encoding == "sphere, hexagonal" { // of before ω3 was corrected; docs/evidence/tables.md leaves it out
 				// Half-periods of equal length, 60° apart: ω3 is e^(iπ/3) times the default ω1, Γ(1/4)²/(2√(2π)).
 				omega1 := math.Pow(math.Gamma(0.25), 2) / (2 * math.Sqrt(2*math.Pi))
 				gomlxtest.NearAbs(t, "ω3", []float64{want.Params["wepe_omega3_re"].(float64),

@@ -9,7 +9,6 @@
 //
 //	positions               the encodings, from the code; without NAME
 //	table:                  the runs in docs/runs/NAME.jsonl, a line for each group of by= (report.NewTable)
-//	detection:              the detectors evaluated by wepe detect train
 //	figure:                 the rows of wepe analyze; NAME is followed by the figure's name
 //	bench:                  a summary of the rows of make bench
 //	steps:                  rows of make bench on one device, a line for each peer and encoding
@@ -33,7 +32,6 @@ import (
 	"strings"
 
 	"github.com/wepe-go/wepe/analysis"
-	"github.com/wepe-go/wepe/detect"
 	"github.com/wepe-go/wepe/internal/disk"
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/tools/bench/rows"
@@ -70,7 +68,7 @@ func fill(path, records string) error {
 	})
 }
 
-const kinds = `^<!-- (positions|(?:table|figure|detection|bench|steps|curves|sizes|dots):[^\n]*?) *-->\n`
+const kinds = `^<!-- (positions|(?:table|figure|bench|steps|curves|sizes|dots):[^\n]*?) *-->\n`
 
 var (
 	begin  = regexp.MustCompile(`(?m)` + kinds)
@@ -102,9 +100,8 @@ type options struct {
 
 // accepts are the options of each kind.
 var accepts = map[string][]string{
-	"table:":     {"by", "baseline", "across", "only", "columns", "rows"},
-	"detection:": {"only", "columns", "rows"},
-	"figure:":    {"columns", "rows"}, "bench:": {"columns", "rows"}, "steps:": {"columns", "rows"},
+	"table:":  {"by", "baseline", "across", "only", "columns", "rows"},
+	"figure:": {"columns", "rows"}, "bench:": {"columns", "rows"}, "steps:": {"columns", "rows"},
 	"curves:": {"only"}, "sizes:": {"only"}, "dots:": {"only"},
 }
 
@@ -214,10 +211,8 @@ func content(words []string, records string, leave writer) (string, error) {
 				return plot.draw(w, rows)
 			})
 		}
-		if table = detect.Table(rows.Results); kind == "table:" {
-			if table, err = report.NewTable(rows.Results, o.spec); err != nil {
-				return "", err
-			}
+		if table, err = report.NewTable(rows.Results, o.spec); err != nil {
+			return "", err
 		}
 		for _, skipped := range rows.Skipped {
 			table.Notes = append(table.Notes, strings.TrimPrefix(skipped, records+string(filepath.Separator)))

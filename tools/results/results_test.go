@@ -67,7 +67,7 @@ func TestFilled_ReplacesWhatIsBetweenTheMarkers(t *testing.T) {
 		"<!-- table: study by=encoding,seed -->\n<!-- end -->\n", "<!-- curves: study p.png only=x -->\n<!-- end -->\n",
 		"<!-- table: study baseline=wepe only=cpe -->\n<!-- end -->\n",
 		"<!-- table: study only=wepe,x -->\n<!-- end -->\n", "<!-- table: study columns=x -->\n<!-- end -->\n",
-		"<!-- detection: study by=encoding -->\n<!-- end -->\n", "<!-- dots: study p.png rows=x -->\n<!-- end -->\n"} {
+		"<!-- figure: study x by=encoding -->\n<!-- end -->\n", "<!-- dots: study p.png rows=x -->\n<!-- end -->\n"} {
 		if _, err := filled(text, dir, drawn); err == nil {
 			t.Errorf("%q: no error", text)
 		}
