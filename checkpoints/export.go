@@ -146,6 +146,11 @@ func newExport(backend compute.Backend, scope *model.Scope, c vit.Config, o Expo
 	return e, nil
 }
 
+// ofPosition is the scope of the encoding, which reads hyperparameters there or above.
+func (e *export) ofPosition() *model.Scope {
+	return e.store.Scope(model.JoinPath(e.scope, vit.ScopePosition))
+}
+
 // choose finds a class of the format that supports the model.
 func (e *export) choose() error {
 	c := &e.config
@@ -156,7 +161,7 @@ func (e *export) choose() error {
 	}
 	params := map[string]any{}
 	for _, name := range c.Encoding().Params() {
-		if value, set := e.store.Scope(e.scope).GetParam(name); set {
+		if value, set := e.ofPosition().GetParam(name); set {
 			params[name] = value
 		}
 	}
@@ -449,7 +454,7 @@ func addClassPosition(values map[string]*tensors.Tensor) {
 // resampleRelative resamples BEiT's tables from the grid of training to that of the model, as the graph does: other
 // software takes the grid from the size of the image.
 func (e *export) resampleRelative(has map[string]string, values map[string]*tensors.Tensor) error {
-	scope, c := e.store.Scope(e.scope), e.config
+	scope, c := e.ofPosition(), e.config
 	rows := model.GetParamOr(scope, "relative_table_rows", 0)
 	cols := model.GetParamOr(scope, "relative_table_cols", 0)
 	if !owns(c, relativePath) || rows == 0 || rows == c.Rows() && cols == c.Cols() {

@@ -179,7 +179,7 @@ func (e *export) configJSON() (any, error) {
 	case formatTimm:
 		return e.timmConfig()
 	case formatNative:
-		params, err := paramsOf(e.store.Scope(e.scope))
+		params, err := paramsOf(e.ofPosition())
 		out := nativeConfig{ModelType: nativeType, Model: c, Params: params, Problem: problemTypes[e.Activation],
 			Preprocess: e.Preprocess}
 		if len(e.Labels) > 0 {

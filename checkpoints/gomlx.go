@@ -61,7 +61,8 @@ type Model struct {
 // A head of another number of classes and variables of a new encoding are drawn by the first graph; those of an
 // encoding that is added to the model's start so that its function is unchanged, if it has such variables (Report), and
 // the backend computes how a hybrid's gate starts ("wepe_start"). GoMLX's own checkpoints restore such a store: load
-// the model first, then attach the checkpoint's loader to a new store and build Model{Config, Scope} there.
+// the model first, then attach the checkpoint's loader to the same store, without Immediate, which leaves existing
+// variables as they are.
 func Load(backend compute.Backend, scope *model.Scope, path string, o Options) (*Model, error) {
 	if o.Size != 0 {
 		o.ImageRows, o.ImageCols = cmp.Or(o.ImageRows, o.Size), cmp.Or(o.ImageCols, o.Size)

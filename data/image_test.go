@@ -334,7 +334,7 @@ func TestDecode_ImagesAreThoseOfPillow(t *testing.T) {
 		cases := goldens[[]goldenCase](t, dir)
 		is.Equal(t, dir+" has no cases", len(cases) == 0, false)
 		for i, c := range cases {
-			s := gomlxtest.Must(preprocess.Parse(c.Config))(t)
+			s := gomlxtest.Must(preprocess.Parse(c.Config, ""))(t)
 			file := gomlxtest.Must(os.ReadFile(filepath.Join(dir, c.File)))(t)
 			where := fmt.Sprintf("%s, case %d, %s, %s", dir, i, c.File, c.Config)
 			got, err := Decode(bytes.NewReader(file))
@@ -477,7 +477,7 @@ func TestPreprocess_AResizeOfNumbersIsTorchvisions(t *testing.T) {
 	fixtures.Each(t, func(t *testing.T) {
 		for _, set := range []string{"dinov3_vit_tiny", "dinov3_vit_tiny_swiglu"} {
 			file := filepath.Join(fixtures.Dir(t, set), "preprocessor_config.json")
-			settings := gomlxtest.Must(preprocess.Parse(gomlxtest.Must(os.ReadFile(file))(t)))(t)
+			settings := gomlxtest.Must(preprocess.Parse(gomlxtest.Must(os.ReadFile(file))(t), ""))(t)
 			all := fixtures.Tensors(t, set, "tensors.safetensors")
 			raw, want := all["preprocess.image_u8"], all["preprocess.pixel_values_nhwc_out"]
 			img := &Image{Height: raw.Shape[0], Width: raw.Shape[1]}

@@ -36,6 +36,11 @@ type Output struct {
 // Inference returns the model's Inference for batches of decoded images.
 func (m *Model) Inference() (*Inference, error) {
 	in := &Inference{Backend: m.backend, m: m}
+	if m.Headless { // else the first programs, perhaps several at once, would create it
+		if err := m.zeroHead(); err != nil {
+			return nil, err
+		}
+	}
 	var err error
 	if m.Recipe.plainViT("gives features") != nil || m.Recipe.oneSize("Inference") != nil {
 		in.program, err = m.logitsProgram()
@@ -71,6 +76,9 @@ func lastAttention(c vit.Config, weights *Node) *Node {
 
 // Batch computes images of the model's size in one call.
 func (in *Inference) Batch(images []*data.Image) ([]Output, error) {
+	if len(images) == 0 {
+		return nil, nil
+	}
 	flat, err := in.call(in.program, images)
 	if err != nil {
 		return nil, err

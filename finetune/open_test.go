@@ -122,6 +122,7 @@ func TestOpen_ABackboneHasFeaturesAlone(t *testing.T) {
 	is.Equal(t, fmt.Sprint(predicted, ", ", evaluated, ": both are ErrHeadless"), headless, [2]bool{true, true})
 	inference := gomlxtest.Must(m.Inference())(t)
 	fitted := gomlxtest.Must(m.PreprocessImage(&data.Image{Height: 23, Width: 19, Pixels: make([]uint8, 3*23*19)}))(t)
+	is.Equal(t, "of no images", len(gomlxtest.Must(inference.Batch(nil))(t)), 0)
 	got := gomlxtest.Must(inference.Batch([]*data.Image{fitted}))(t)
 	served := [2]bool{got[0].Logits != nil, got[0].Mean != nil}
 	is.Equal(t, "a served backbone has logits, features", served, [2]bool{false, true})

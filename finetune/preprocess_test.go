@@ -103,7 +103,7 @@ func TestPreprocess_OfPredictionsAndExportsIsEvaluations(t *testing.T) {
 			continue
 		}
 		declared := gomlxtest.Must(preprocess.Parse(
-			gomlxtest.Must(os.ReadFile(filepath.Join(dir, "preprocessor_config.json")))(t)))(t)
+			gomlxtest.Must(os.ReadFile(filepath.Join(dir, "preprocessor_config.json")))(t), ""))(t)
 		again := m.scores(t, gomlxtest.Must(files.Load(t.Context(), declared, nil))(t))
 		for i := range again {
 			gomlxtest.NearAbs(t, name+": what the export declares", again[i], want[i], 1e-6)

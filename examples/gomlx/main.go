@@ -65,6 +65,9 @@ func main() {
 	}
 	b := must.M1(backend.Open()) // XLA where its plugin is installed, else pure Go
 	defer b.Finalize()
+	if b.Name() == "onnxruntime" { // docs/evidence/upstream.md
+		log.Fatal("GoMLX's Trainer.Eval is wrong on ONNX Runtime: set GOMLX_BACKEND to xla:cpu or go")
+	}
 
 	start := time.Now()
 	before, after := s.tune(b)

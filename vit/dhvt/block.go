@@ -110,10 +110,12 @@ const (
 func batchNorm(scope *model.Scope, x *Node) *Node {
 	g, channels := x.Graph(), x.Shape().Dim(-1)
 	gain, offset := gainAndOffset(scope, x)
-	// Variables from a checkpoint are trainable.
-	mean := weight.Float32(scope, "mean", weight.Constant(0), channels).SetTrainable(false)
-	variance := weight.Float32(scope, "variance", weight.Constant(1), channels).SetTrainable(false)
+	// Trainable only while they are read: GoMLX writes the values of others into evaluation programs of ONNX Runtime.
+	mean := weight.Float32(scope, "mean", weight.Constant(0), channels).SetTrainable(true)
+	variance := weight.Float32(scope, "variance", weight.Constant(1), channels).SetTrainable(true)
 	m, v := Reshape(mean.NodeValue(g), 1, 1, channels), Reshape(variance.NodeValue(g), 1, 1, channels)
+	mean.SetTrainable(false)
+	variance.SetTrainable(false)
 	if scope.IsTraining(g) {
 		n := float64(x.Shape().Size() / channels)
 		if n < 2 {

@@ -59,13 +59,14 @@ func (f *File) load() error {
 	return nil
 }
 
-// Run computes the output for one batch.
+// Run computes the output for one batch, and frees the input: its buffer is ONNX Runtime's, without a finalizer.
 func (f *File) Run(input *tensors.Tensor) ([]float32, error) {
 	if f.graph == nil {
 		if err := f.load(); err != nil {
 			return nil, err
 		}
 	}
+	defer func() { _ = input.FinalizeAll() }()
 	buffer, err := input.Buffer(f.backend, 0)
 	if err != nil {
 		return nil, err
@@ -78,5 +79,6 @@ func (f *File) Run(input *tensors.Tensor) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer func() { _ = logits.FinalizeAll() }()
 	return tensors.CopyFlatData[float32](logits)
 }
