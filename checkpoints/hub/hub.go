@@ -123,6 +123,9 @@ func (r *remote) snapshot(ctx context.Context, to cache, commit string, files ma
 	revision string) (*Snapshot, error) {
 	has := func(name string) bool { return files[name].Name != "" }
 	names, err := choose(has)
+	if errors.Is(err, errPickle) {
+		return nil, fmt.Errorf("%w: %s", err, r.conversion(ctx))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -173,6 +176,8 @@ const (
 // describing are the files beside the weights.
 var describing = []string{configFile, preprocessorFile, processorFile}
 
+var errPickle = errors.New("a pickle runs code when it is read and is never fetched")
+
 // choose lists the files to read, except for the shards that an index names.
 func choose(has func(name string) bool) (names []string, err error) {
 	for _, name := range describing {
@@ -188,9 +193,7 @@ func choose(has func(name string) bool) (names []string, err error) {
 	err = fmt.Errorf("it has no %s and no %s", weightsFile, indexFile)
 	for _, name := range []string{"pytorch_model.bin", "pytorch_model.bin.index.json"} {
 		if has(name) {
-			return nil, fmt.Errorf("%w, only %s: a pickle runs code when it is read and is never fetched: convert it at "+
-				"https://huggingface.co/spaces/safetensors/convert and name the revision that this makes, refs/pr/N",
-				err, name)
+			return nil, fmt.Errorf("%w, only %s: %w", err, name, errPickle)
 		}
 	}
 	return nil, err

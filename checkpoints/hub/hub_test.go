@@ -299,7 +299,20 @@ func TestDownload_Refusals(t *testing.T) {
 		"deep_listing":     {"owner/vit", listing(strings.Repeat("[", 1<<20)), "did not return the listing"},
 		"empty":            {"owner/vit", listing(`{"sha": "` + oldCommit + `"}`), "it has no model.safetensors"},
 		"pickles": {"owner/vit", func(h *fakeHub) { delete(h.files, weightsFile) },
-			"only pytorch_model.bin: a pickle runs code"},
+			"only pytorch_model.bin: a pickle runs code when it is read and is never fetched: convert it at https"},
+		"pickles_converted": {"owner/vit", func(h *fakeHub) {
+			delete(h.files, weightsFile)
+			h.answer = func(w http.ResponseWriter, r *http.Request) bool {
+				asked := strings.HasSuffix(r.URL.Path, "/discussions") && r.URL.Query().Get("author") == "SFconvertbot"
+				if asked {
+					_, _ = w.Write([]byte(`{"discussions": [{"num": 3, "title": "Other", "author": {"name": "SFconvertbot"}},
+						{"num": 15, "title": "Adding ` + "`safetensors`" + ` variant of this model",
+						"author": {"name": "SFconvertbot"}, "isPullRequest": true}], "count": 2, "start": 0}`))
+				}
+				return asked
+			}
+		}, "hf://owner/vit@refs/pr/15"},
+		"busy":          {"owner/vit", status(http.StatusTooManyRequests, ""), "HF_TOKEN"},
 		"wrong_bytes":   {"owner/vit", hash(strings.Repeat("0", 64)), "sha256"},
 		"no_hash":       {"owner/vit", hash("d41d8cd98f00b204e9800998ecf8427e"), "no hash"},
 		"hash_is_path":  {"owner/vit", hash("../" + strings.Repeat("a", 61)), "no hash"},

@@ -78,6 +78,30 @@ func (r *remote) list(ctx context.Context, revision string) (commit string, file
 	return listing.SHA, files, nil
 }
 
+// conversion names the pull request of the hub's converter to safetensors, or how to ask for one. huggingface_hub's
+// get_repo_discussions asks in this way, and transformers' safetensors_conversion.py has the author and the title.
+func (r *remote) conversion(ctx context.Context) string {
+	const author = "SFconvertbot"
+	address := r.endpoint + "/api/models/" + r.id + "/discussions?type=pull_request&status=open&author=" + author
+	raw, err := r.client.Get(ctx, address, maxJSON)
+	var found struct {
+		Discussions []struct {
+			Num    int                   `json:"num"`
+			Title  string                `json:"title"`
+			Author struct{ Name string } `json:"author"`
+		} `json:"discussions"`
+	}
+	if err == nil && json.Unmarshal(raw, &found) == nil {
+		for _, d := range found.Discussions {
+			if d.Author.Name == author && d.Title == "Adding `safetensors` variant of this model" {
+				return fmt.Sprintf("the hub's converter offers its weights as %s%s@refs/pr/%d", Scheme, r.id, d.Num)
+			}
+		}
+	}
+	return "convert it at https://huggingface.co/spaces/safetensors/convert and name the revision that this makes, " +
+		"refs/pr/N"
+}
+
 // bring downloads files of a commit and links them into its snapshot. It subtracts their sizes from left, the remaining
 // allowance of the model.
 func (r *remote) bring(ctx context.Context, to cache, commit string, files []remoteFile, left *int64) error {
@@ -126,6 +150,8 @@ func (r *remote) explain(err error, file bool) error {
 		return err
 	case kind == "GatedRepo" || refusal.Code == http.StatusForbidden:
 		advice = "access has to be granted first, at " + page + ", to the account whose token is used (HF_TOKEN)"
+	case refusal.Code == http.StatusTooManyRequests && r.token == "":
+		advice = "the limit is higher with a token (HF_TOKEN)"
 	case kind == "RevisionNotFound":
 		advice = "the model has no such revision"
 	case refusal.Code == http.StatusUnauthorized && r.token != "":

@@ -413,8 +413,8 @@ func printResult(c *cobra.Command, d *dataset.Dataset, r finetune.Run, m *finetu
 		out.Field("", "wepe resume %s --epochs N", dir)
 	}
 	if d.InFiles() && r.From == "" && r.Recipe.Name == finetune.PhotosName {
-		out.Field("better", "with a pretrained model: wepe train hf://facebook/deit-tiny-patch16-224 --data %s; with more "+
-			"images of each class", printable.Shell(d.Spec))
+		out.Field("better", "with a pretrained model: wepe train hf://timm/vit_tiny_patch16_224.augreg_in21k_ft_in1k "+
+			"--data %s; with more images of each class", printable.Shell(d.Spec))
 	}
 	return nil
 }

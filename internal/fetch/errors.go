@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -127,9 +128,16 @@ func isPassing(err error) (asked time.Duration, passing bool) {
 	}
 	var status *StatusError
 	if errors.As(err, &status) {
-		return retryAfter(status.Header.Get("Retry-After")), status.Passing()
+		return max(retryAfter(status.Header.Get("Retry-After")), rateLimit(status.Header.Get("RateLimit"))), status.Passing()
 	}
 	return 0, errors.Is(err, errStartOver)
+}
+
+// rateLimit parses the header RateLimit of an exhausted limit, as "api";r=0;t=55: the hub sends no Retry-After
+// (https://huggingface.co/docs/hub/rate-limits).
+func rateLimit(value string) time.Duration {
+	_, seconds, _ := strings.Cut(value, ";r=0;t=")
+	return retryAfter(seconds)
 }
 
 // retryAfter parses the header Retry-After: seconds or a date.

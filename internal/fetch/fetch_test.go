@@ -296,6 +296,7 @@ func TestFetchRefusesInOneLineAndLeavesNothingUnderTheFinalName(t *testing.T) {
 		"404": {status(http.StatusNotFound), 1}, "410": {status(http.StatusGone), 1},
 		"416":       {status(http.StatusRequestedRangeNotSatisfiable), retries + 1},
 		"429":       {status(http.StatusTooManyRequests, "Retry-After", "7200"), 1},
+		"limited":   {status(http.StatusTooManyRequests, "RateLimit", `"api";r=0;t=299`), 1},
 		"503":       {status(http.StatusServiceUnavailable, "Retry-After", inAnHour), 1},
 		"huge":      {status(http.StatusOK, "Content-Length", "4611686018427387904"), 1},
 		"too_large": {func(_ *server, f *File, _ *Client) { f.Limit = 1000 }, 1},
