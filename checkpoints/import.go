@@ -174,6 +174,9 @@ func (w *weights) model(options ImportOptions, chooses bool) (o opened, err erro
 		if m.Labels, err = found.labels(); err == nil {
 			m.Activation, err = found.activation()
 		}
+		if err == nil && m.Labels == nil && found.json.Has("id2label") {
+			m.Report = append(m.Report, "classes: numbered, because id2label has gaps")
+		}
 		if m.Names, err = m.Labels, w.badConfig(err); m.Names == nil {
 			m.Names = knownLabels(m.Format, m.Config.Classes)
 		}

@@ -553,7 +553,7 @@ func TestLabels_OfTheHead(t *testing.T) {
 		`"pretrained_cfg":{"label_names":` + list(13) + `}`: 13, `"pretrained_cfg":{"label_names":` + list(12) + `}`: 0,
 		`"pretrained_cfg":{"label_names":` + byID(12) + `}`: 13, `"pretrained_cfg":{"label_names":` + byID(14) + `}`: 0,
 		`"id2label":` + byID(13): 13, `"id2label":` + byID(12): -1, `"id2label":` + byID(14): -1,
-		`"id2label":` + labels(12, "13"): 0,
+		`"id2label":` + labels(12, "13"): 0, `"id2label":{"1":"a","2":"b","3":"c"}`: -1,
 	} {
 		got, err := labelsIn(object(t, "{"+fields+"}"), 13)
 		check(t, (err == nil) == (want >= 0) && (err != nil || len(got) == want),

@@ -97,7 +97,8 @@ func (run Run) prepared() (_ Run, err error) {
 	}
 	c.Backbone.Classes = len(run.Train.Categories)
 	if run.From != "" {
-		if run.source, err = checkpoints.Import(run.From, checkpoints.ImportOptions{HeadOptional: true, Hints: run.Import}); err != nil {
+		o := checkpoints.ImportOptions{HeadOptional: true, Hints: run.Import}
+		if run.source, err = checkpoints.Import(run.From, o); err != nil {
 			return run, err
 		}
 		if *r, err = r.adopt(run.source, run.From); err != nil {

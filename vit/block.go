@@ -87,15 +87,6 @@ func scaled(x, factors *Node) *Node {
 	return kernel.Rescale(x, Reshape(factors, -1, d[1], d[2], d[3]))
 }
 
-// added returns x [batch, tokens, width] plus rows, float32 [batch or 1, tokens, width], in the type of x; their gradient
-// is summed over the batch in float32.
-func added(x, rows *Node) *Node {
-	if rows.Shape().Dim(0) == 1 {
-		rows = kernel.Repeat(rows, x.Shape().Dim(0), x.DType())
-	}
-	return Add(x, ConvertDType(rows, x.DType()))
-}
-
 // attention fills t from Query to Attention, given Norm1.
 func (c Config) attention(scope *model.Scope, hooks AttentionHooks, keepWeights bool, t *BlockTrace) {
 	init, zero, attn := c.initScheme(), weight.Constant(0), scope.In("attention")
@@ -104,7 +95,7 @@ func (c Config) attention(scope *model.Scope, hooks AttentionHooks, keepWeights 
 		seen = hooks.Before(seen)
 	}
 	if hooks.Add != nil {
-		seen = added(seen, hooks.Add(seen))
+		seen = kernel.AddRows(seen, hooks.Add(seen))
 	}
 	project := func(name string, has bool) *Node { // [batch, tokens, heads, headDim]
 		return c.heads(weight.Dense(attn.In("%s", name), seen, c.Width, init.query, biased(has, zero)))
@@ -202,8 +193,8 @@ func (c Config) attend(scope *model.Scope, q, k, v, bias *Node, keepWeights bool
 	dropping := c.AttentionDropout > 0 && scope.IsTraining(g)
 	if q.DType() != dtypes.Float32 && bias == nil && !keepWeights && !dropping && c.headDim()%8 == 0 &&
 		g.Backend().Capabilities().Operations[compute.OpTypeFusedScaledDotProductAttention] {
-		// Flash attention exists only for 16-bit types and heads of whole 8 channels, without which GoMLX's softmax is in 16
-		// bits, and accumulates in float32. It would round a bias to 16 bits.
+		// Flash attention exists only for 16-bit types and heads of a multiple of 8 channels (otherwise GoMLX falls back to a
+		// softmax in 16 bits), and accumulates in float32. It would round a bias to 16 bits.
 		out, _ = attention.Core(q, k, v, attention.LayoutBSHD, attention.CoreOptions{})
 		return out, nil
 	}

@@ -274,7 +274,7 @@ func testGradientsOfFactors(t *testing.T) {
 		},
 		"rows": func(scope *model.Scope, x *Node) *Node {
 			t := weight.Float32(scope, "rows", weight.Constant(0.5), 1, rows*cols, width).NodeValue(x.Graph())
-			return Reshape(added(Reshape(x, batch, rows*cols, width), t), batch, rows, cols, width)
+			return Reshape(kernel.AddRows(Reshape(x, batch, rows*cols, width), t), batch, rows, cols, width)
 		},
 		"modulation": func(scope *model.Scope, x *Node) *Node {
 			m := weight.Float32(scope, "factors", weight.Constant(0.5), 1, rows, cols, width).NodeValue(x.Graph())

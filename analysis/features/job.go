@@ -66,7 +66,7 @@ func (j Job) Run(ctx context.Context) (*Table, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		for _, name := range []string{rowsFile, valuesFile} {
 			if _, err := os.Stat(filepath.Join(j.Dir, name)); err == nil {
-				return nil, fmt.Errorf("features: %s in %s is of another program: use another directory", name, j.Dir)
+				return nil, fmt.Errorf("features: %s in %s has no %s beside it: use another directory", name, j.Dir, stateFile)
 			}
 		}
 		if err := s.write(j.Dir); err != nil {

@@ -340,7 +340,8 @@ func TestFolder_HasTheSplitsOfItsImages(t *testing.T) {
 		s := gomlxtest.Must(table.split())(t)
 		is.Equal(t, "test and the second of training", append(s.test, s.train[1]), []int{3, 1})
 	}
-	is.Equal(t, "train alone", fmt.Sprint(tree("train/x/1.png train/y/2.png").Images), "[{train/x/1.png x } {train/y/2.png y }]")
+	is.Equal(t, "train alone", fmt.Sprint(tree("train/x/1.png train/y/2.png").Images),
+		"[{train/x/1.png x } {train/y/2.png y }]")
 	mixed := datatest.Tree(t, map[string][]byte{"train/cat/1.png": nil, "val/cat/1.png": nil, "unlabelled/1.png": nil})
 	err := is.ErrorOf(Folder(mixed))
 	is.Equal(t, fmt.Sprint("splits beside another folder: ", err), errors.Is(err, data.ErrSplits), true)

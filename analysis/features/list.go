@@ -27,8 +27,8 @@ type List struct {
 }
 
 // Folder lists the images of a directory. If it contains train and val or test, each with class folders, these are
-// parts; a validation split without a test split is the part testPart. Otherwise there is one part, of train alone or of
-// all images, whose classes are the top-level folders. Splits that [data.Folder] refuses are an error.
+// parts; a validation split without a test split is the part testPart. Otherwise there is one part, of train alone or
+// of all images, whose classes are the top-level folders. Splits that [data.Folder] refuses are an error.
 func Folder(dir string) (*List, error) {
 	l := &List{Name: filepath.Base(dir)}
 	parts, err := data.Folder(dir)

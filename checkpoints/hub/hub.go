@@ -124,7 +124,7 @@ func (r *remote) snapshot(ctx context.Context, to cache, commit string, files ma
 	has := func(name string) bool { return files[name].Name != "" }
 	names, err := choose(has)
 	if errors.Is(err, errPickle) {
-		return nil, fmt.Errorf("%w: %s", err, r.conversion(ctx))
+		err = cmp.Or(context.Cause(ctx), r.converted(ctx, err))
 	}
 	if err != nil {
 		return nil, err
@@ -176,7 +176,8 @@ const (
 // describing are the files beside the weights.
 var describing = []string{configFile, preprocessorFile, processorFile}
 
-var errPickle = errors.New("a pickle runs code when it is read and is never fetched")
+var errPickle = errors.New("a pickle runs code when it is read and is never fetched: convert it at " +
+	"https://huggingface.co/spaces/safetensors/convert and name the revision that this makes, refs/pr/N")
 
 // choose lists the files to read, except for the shards that an index names.
 func choose(has func(name string) bool) (names []string, err error) {

@@ -78,28 +78,27 @@ func (r *remote) list(ctx context.Context, revision string) (commit string, file
 	return listing.SHA, files, nil
 }
 
-// conversion names the pull request of the hub's converter to safetensors, or how to ask for one. huggingface_hub's
-// get_repo_discussions asks in this way, and transformers' safetensors_conversion.py has the author and the title.
-func (r *remote) conversion(ctx context.Context) string {
-	const author = "SFconvertbot"
+// converted adds the pull request of the hub's converter to safetensors to an error, if there is one. It asks as
+// huggingface_hub's get_repo_discussions; author and title are of transformers' safetensors_conversion.py.
+func (r *remote) converted(ctx context.Context, refused error) error {
+	const author, title = "SFconvertbot", "Adding `safetensors` variant of this model"
 	address := r.endpoint + "/api/models/" + r.id + "/discussions?type=pull_request&status=open&author=" + author
 	raw, err := r.client.Get(ctx, address, maxJSON)
 	var found struct {
 		Discussions []struct {
-			Num    int                   `json:"num"`
-			Title  string                `json:"title"`
-			Author struct{ Name string } `json:"author"`
-		} `json:"discussions"`
+			Num    int
+			Title  string
+			Author struct{ Name string }
+		}
 	}
 	if err == nil && json.Unmarshal(raw, &found) == nil {
 		for _, d := range found.Discussions {
-			if d.Author.Name == author && d.Title == "Adding `safetensors` variant of this model" {
-				return fmt.Sprintf("the hub's converter offers its weights as %s%s@refs/pr/%d", Scheme, r.id, d.Num)
+			if d.Author.Name == author && d.Title == title {
+				return fmt.Errorf("%w; it is there: %s%s@refs/pr/%d", refused, Scheme, r.id, d.Num)
 			}
 		}
 	}
-	return "convert it at https://huggingface.co/spaces/safetensors/convert and name the revision that this makes, " +
-		"refs/pr/N"
+	return refused
 }
 
 // bring downloads files of a commit and links them into its snapshot. It subtracts their sizes from left, the remaining
@@ -146,12 +145,12 @@ func (r *remote) explain(err error, file bool) error {
 	page := r.endpoint + "/" + r.id
 	var advice string
 	switch kind := refusal.Header.Get("X-Error-Code"); {
+	case refusal.Code == http.StatusTooManyRequests && r.token == "":
+		advice = "the limit is higher with a token (HF_TOKEN)"
 	case file && kind == "": // refused by the store to which the hub redirected
 		return err
 	case kind == "GatedRepo" || refusal.Code == http.StatusForbidden:
 		advice = "access has to be granted first, at " + page + ", to the account whose token is used (HF_TOKEN)"
-	case refusal.Code == http.StatusTooManyRequests && r.token == "":
-		advice = "the limit is higher with a token (HF_TOKEN)"
 	case kind == "RevisionNotFound":
 		advice = "the model has no such revision"
 	case refusal.Code == http.StatusUnauthorized && r.token != "":

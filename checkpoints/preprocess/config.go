@@ -19,8 +19,8 @@ import (
 // {height, width} (ResizeExact) or {shortest_edge} (ResizeShortest) and resample, do_center_crop with crop_size,
 // do_rescale with rescale_factor, do_normalize with image_mean and image_std. A single number as size (old files) means
 // a square for ViT, DeiT and Beit, the shortest edge for Siglip, Bit and CLIP. An unknown enabled field is an error,
-// since the pixels would differ. Where the file of google/vit-base-patch16-224 names no processor, modelType does, the
-// model_type of config.json; the processor has a kernel of its own.
+// since the pixels would differ. modelType, the model_type of config.json, names the processor where the file does
+// not, as google/vit-base-patch16-224's; resample then defaults to the processor's.
 //
 // timm's config.json with pretrained_cfg (or that object alone): input_size, interpolation, crop_pct, crop_mode, mean,
 // std, where crop_mode "center" is ResizeShortest (ResizeCover if not square), "squash" ResizeExact, "border"

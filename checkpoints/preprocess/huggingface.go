@@ -25,10 +25,13 @@ var (
 		"return_tensors"}
 	// transformers 5.23: a crop is of 224×224 unless crop_size states another.
 	hfProcessors = map[string]processor{
-		"ViT": {ResizeExact, Bilinear, false, half, false}, "Beit": {ResizeExact, Bicubic, false, half, false},
-		"Siglip": {ResizeShortest, Bicubic, false, half, false}, "DINOv3ViT": {"", Bilinear, false, imageNet, true},
-		"DeiT": {ResizeExact, Bicubic, true, half, false}, "Bit": {ResizeShortest, Bicubic, true, openAI, false},
-		"CLIP": {ResizeShortest, Bicubic, true, openAI, false},
+		"ViT":       {fit: ResizeExact, kernel: Bilinear, pixels: half},
+		"Beit":      {fit: ResizeExact, kernel: Bicubic, pixels: half},
+		"DeiT":      {fit: ResizeExact, kernel: Bicubic, pixels: half, crop: true},
+		"Siglip":    {fit: ResizeShortest, kernel: Bicubic, pixels: half},
+		"Bit":       {fit: ResizeShortest, kernel: Bicubic, pixels: openAI, crop: true},
+		"CLIP":      {fit: ResizeShortest, kernel: Bicubic, pixels: openAI, crop: true},
+		"DINOv3ViT": {kernel: Bilinear, pixels: imageNet, float: true},
 	}
 	// IMAGE_PROCESSOR_MAPPING_NAMES of transformers: the processor by model_type.
 	hfOfModel = map[string]string{"vit": "ViT", "vit_mae": "ViT", "vit_msn": "ViT", "ijepa": "ViT", "deit": "DeiT",

@@ -125,11 +125,11 @@ func (o *comparison) run(c *cobra.Command, model string) error {
 	return cmp.Or(failed, o.printTable(cli.Output(c), &s, recipe.Name, d))
 }
 
-// noteAspects prints that generated images have other shapes with an aspect, see dataset.Load, and refuses one for
-// images that have none of their own.
-func noteAspects(d *dataset.Dataset) {
+// checkAspects refuses an aspect for CIFAR-100, which is resized as it is, and prints that generated images have other
+// shapes with one, see dataset.Load.
+func checkAspects(d *dataset.Dataset) {
 	if d.CIFAR100() {
-		must.M(cli.Usagef("aspect has no effect on CIFAR-100, whose images are resized as they are: leave it out"))
+		must.M(cli.Usagef("aspects have no effect on CIFAR-100, whose images are resized as they are: leave them out"))
 	}
 	if d.Generated() {
 		cli.Field("data", "with aspects given, the shapes are in images of aspect ratios from 1:4 to 4:1")
@@ -191,7 +191,7 @@ func (o *comparison) variants(ctx context.Context, s *study.Study, r finetune.Re
 		s.Aspects = named.Aspects
 	}
 	if s.Aspects != nil || r.Aspect != "" {
-		noteAspects(d)
+		checkAspects(d)
 	}
 	if named.Variants != nil {
 		if s.Variants, err = study.Matching(named.Variants, o.filter); err != nil {

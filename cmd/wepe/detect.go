@@ -205,7 +205,8 @@ func (o *detecting) run(c *cobra.Command, model string) error {
 	o.unread(c)
 	if o.exportTo != "" {
 		const where = "with --export-coco, which trains nothing"
-		if cli.Unread(c, where, "positions", "seeds", "seed", "out", "backend"); model != "" {
+		cli.Unread(c, where, "positions", "seeds", "seed", "out", "backend", "grid", "assume-square", "architecture")
+		if model != "" {
 			return cli.Usagef("MODEL %s has no effect %s: leave it out", model, where)
 		}
 		if len(o.sizes) > 1 {

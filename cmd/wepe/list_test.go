@@ -192,11 +192,12 @@ func TestUsage_IsRefusedInOneLineThatNamesTheFlag(t *testing.T) {
 			_ = check(line, want, 2)
 		}
 	}
-	val, cifar := parts(t, map[string]int{"train": 8, "val": 5, "test": 4}, 8, 8), datatest.Tree(t, datatest.CIFAR100(7, 5))
+	val := parts(t, map[string]int{"train": 8, "val": 5, "test": 4}, 8, 8)
+	cifar := datatest.Tree(t, datatest.CIFAR100(7, 5))
 	for _, line := range []string{"train --set val_fraction=0.3", "compare --set val_fraction=0.3"} {
 		_ = check(line+" --data "+val, "val_fraction", 2)
 	}
-	for _, line := range []string{"train --aspect crop", "compare --aspects crop,squash", "compare --set aspect=crop"} {
+	for _, line := range []string{"train --aspect crop", "compare --aspects crop,keep", "compare --set aspect=crop"} {
 		_ = check(line+" --data cifar100:"+cifar, "aspect", 2)
 	}
 	few := images(t, "few", 3, 8, 8)

@@ -169,7 +169,7 @@ func (o *single) run(c *cobra.Command, model string) error {
 		must.M(cli.Usage(alone.Validate()))
 	}
 	if recipe.Aspect != "" {
-		noteAspects(d)
+		checkAspects(d)
 	}
 	r := finetune.Run{Recipe: recipe, Seed: o.seed, From: model, Import: o.open, Weights: o.checkpoint,
 		Dir: cmp.Or(o.out, run.Dir(recipe.Name, d.Name))}

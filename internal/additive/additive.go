@@ -50,10 +50,7 @@ func PreEncode(encoding, x, positionIndices *Node, seqAxis int) *Node {
 	shape := slices.Repeat([]int{1}, x.Rank())
 	copy(shape, dims[:lead])
 	shape[axis], shape[x.Rank()-1] = dims[axis], width
-	if rows = Reshape(rows, shape...); x.DType().IsHalfPrecision() && shape[0] == 1 {
-		return Add(x, kernel.Repeat(rows, dims[0], x.DType()))
-	}
-	return Add(x, ConvertDType(rows, x.DType()))
+	return kernel.AddRows(x, Reshape(rows, shape...))
 }
 
 // Rows gathers rows of the table [n, width] by indices [...]: [..., width]. The indices become int64, the type whose

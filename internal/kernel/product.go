@@ -116,6 +116,14 @@ func Repeat(x *Node, batch int, dtype dtypes.DType) *Node {
 	})
 }
 
+// AddRows is x + rows over x [batch, ...] and rows [1 or batch, ...], float32, in the type of x.
+func AddRows(x, rows *Node) *Node {
+	if x.DType().IsHalfPrecision() && rows.Shape().Dim(0) == 1 {
+		return Add(x, Repeat(rows, x.Shape().Dim(0), x.DType()))
+	}
+	return Add(x, ConvertDType(rows, x.DType()))
+}
+
 // Rescale is y = x∘m over x [batch, ...] and factors m [1 or batch, ...], float32, multiplied in float32, in the type
 // of x. Autodiff stores x for the gradient of m, Σ dy∘x, summed over the batch; with [1, ...] it is Σ dy∘y / m here, so
 // that only y is stored, which the next operation needs anyway; once, or XLA for GPUs computes y again from the product
