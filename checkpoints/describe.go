@@ -323,14 +323,14 @@ func labelsIn(o strictjson.Object, n int) ([]string, error) {
 	}
 	labels = make([]string, n)
 	for i := range labels {
-		name, ok := byID[strconv.Itoa(i)]
-		if !ok && i > 0 { // BEiT's of ImageNet-22k: the names after a gap may be those of the next class
+		switch name, ok := byID[strconv.Itoa(i)]; {
+		case ok:
+			labels[i] = name
+		case i == 0:
+			return nil, errors.Errorf("%s: class 0 has no name: number the classes from 0", key)
+		default: // BEiT's of ImageNet-22k: the names after a gap may be those of the next class
 			return nil, nil
 		}
-		if !ok {
-			return nil, errors.Errorf("%s: class 0 has no name: number the classes from 0", key)
-		}
-		labels[i] = name
 	}
 	return labels, nil
 }

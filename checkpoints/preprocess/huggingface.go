@@ -85,13 +85,16 @@ func (c config) huggingFace() (s Settings, err error) {
 	if !slices.ContainsFunc(hfRead, c.Has) {
 		return s, errors.New("neither Hugging Face's fields (size, image_mean) nor timm's (pretrained_cfg, input_size)")
 	}
+	byDefault, known, err := c.processor()
+	if err != nil {
+		return s, err
+	}
 	resize, err := c.Bool("do_resize", true)
 	if err == nil && resize {
-		err = c.hfResize(&s)
+		err = c.hfResize(&s, byDefault)
 	}
-	byDefault, known, typeErr := c.processor()
 	crop, cropErr := c.Bool("do_center_crop", byDefault.crop || !known && c.Has("crop_size"))
-	if err = cmp.Or(err, typeErr, cropErr); err != nil {
+	if err = cmp.Or(err, cropErr); err != nil {
 		return s, err
 	}
 	switch {
@@ -112,9 +115,8 @@ func (c config) huggingFace() (s Settings, err error) {
 }
 
 // hfResize reads size and resample.
-func (c config) hfResize(s *Settings) error {
-	byDefault, known, err := c.processor()
-	if s.Resample = byDefault.kernel; !known || c.Has("resample") {
+func (c config) hfResize(s *Settings, byDefault processor) (err error) {
+	if s.Resample = byDefault.kernel; s.Resample == "" || c.Has("resample") {
 		number, err := c.Int("resample", 0, len(resamples)-1)
 		if err != nil {
 			return err
@@ -134,8 +136,9 @@ func (c config) hfResize(s *Settings) error {
 		return err
 	}
 	if c.Has("default_to_square") && byDefault.fit != "" {
-		square, squareErr := c.Bool("default_to_square", true)
-		err, byDefault.fit = cmp.Or(err, squareErr), map[bool]Resize{true: ResizeExact, false: ResizeShortest}[square]
+		var square bool
+		square, err = c.Bool("default_to_square", true)
+		byDefault.fit = map[bool]Resize{true: ResizeExact, false: ResizeShortest}[square]
 	}
 	if s.Resize, s.Size = byDefault.fit, [2]int{side, side}; err == nil && s.Resize == "" {
 		err = fmt.Errorf("size is %d, which processors read differently: want {height, width} or {shortest_edge}", side)

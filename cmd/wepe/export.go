@@ -26,9 +26,6 @@ import (
 	"github.com/wepe-go/wepe/internal/numeric"
 )
 
-// native is the name of this library's own format.
-const native = "native"
-
 // exporting are the flags of wepe export.
 type exporting struct {
 	opening
@@ -47,7 +44,7 @@ batch size) or native (this library). For hf, timm and jax the position encoding
 result is opened again and its logits are compared with the model's (onnx: where ONNX Runtime is).`,
 		Example: "  wepe train --position learned\n  wepe export runs/shapes-shapes out/first --to hf"}
 	f := cli.FlagsOf(c)
-	f.Choice(&o.to, "to", "format", "hf", "timm", "jax", "onnx", native)
+	f.Choice(&o.to, "to", "format", "hf", "timm", "jax", "onnx", "native")
 	f.BoolVar(&o.fold, "fold", false, "fold the encoding into a table also with --to native, and the "+
 		"additive part of a combination with --to onnx")
 	f.Choice(&o.options.DType, "dtype", "data type of the weights on disk", "float32", "float16", "bfloat16")
