@@ -37,7 +37,8 @@ type Cost struct {
 	// an accelerator.
 	CPUTime func() float64
 
-	// Memory returns the peak memory in bytes of a new process for inference and a training step; nil omits it.
+	// Memory returns the peak memory in bytes of a new process for inference and a training step, 0 if it is not known;
+	// nil omits it.
 	Memory func(ctx context.Context, size string, side int, v study.Variant) (float64, error)
 	Logger *slog.Logger
 }
@@ -129,6 +130,9 @@ func (c Cost) measure(ctx context.Context, size string, side int, add adder) err
 		bytes, err := c.Memory(ctx, size, side, v)
 		if err != nil {
 			return fmt.Errorf("%s: memory: %w", v.Label, err)
+		}
+		if bytes == 0 {
+			continue
 		}
 		base = cmp.Or(base, bytes)
 		add(v, "peak memory of a process, MiB", bytes/(1<<20))

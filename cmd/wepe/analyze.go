@@ -329,15 +329,17 @@ func (o *costs) printMemory(out cli.Printer, of []string) error {
 	for _, call := range []func() error{t.Forward, t.Step, t.Step} {
 		must.M(call())
 	}
-	bytes, err := peakMemory()
+	bytes, err := peakMemory(strings.Contains(o.Backend.Description(), "cuda"))
 	out.Printf("%.0f\n", bytes)
 	return err
 }
 
-// peakMemory is the peak memory of this process in bytes: on the GPU if nvidia-smi lists it, otherwise resident memory.
-func peakMemory() (bytes float64, err error) {
-	if onGPU, err := plugin.GPUMemory(context.Background()); err == nil && onGPU[os.Getpid()] > 0 {
-		return onGPU[os.Getpid()], nil
+// peakMemory is the peak memory of this process in bytes: on a GPU what nvidia-smi lists, 0 in a container with its own
+// process numbers; otherwise resident memory.
+func peakMemory(onGPU bool) (bytes float64, err error) {
+	if onGPU {
+		listed, err := plugin.GPUMemory(context.Background())
+		return listed[os.Getpid()], err
 	}
 	for line := range strings.Lines(string(must.M1(os.ReadFile("/proc/self/status")))) {
 		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == "VmHWM:" {

@@ -67,7 +67,7 @@ func GPUMemory(ctx context.Context) (map[int]float64, error) {
 		var pid int
 		var mebibytes float64
 		if _, err := fmt.Sscanf(line, "%d, %g", &pid, &mebibytes); err == nil {
-			bytes[pid] = mebibytes * (1 << 20)
+			bytes[pid] += mebibytes * (1 << 20) // a line for each GPU of a process
 		}
 	}
 	return bytes, nil

@@ -106,7 +106,7 @@ func (o options) measure(ctx context.Context, c cell) (measured []rows.Row, err 
 			return nil, err
 		}
 		for _, a := range all {
-			a.process.peak = bytes[a.process.command.Process.Pid]
+			a.process.peak = bytes[a.process.command.Process.Pid] // 0, not known, in a container with its own process numbers
 		}
 	}
 	return o.rows(c, config, all, median(rates)), nil

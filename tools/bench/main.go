@@ -79,7 +79,7 @@ func parse(args []string) (o options, err error) {
 	flags.StringVar(&o.dtype, "dtype", "float32", "float32 (with TF32 products on a GPU) or bfloat16 (peers: autocast)")
 	flags.StringVar(&o.python, "python", "", "a Python with the packages of tools/bench/peers/requirements.txt; "+
 		"default: a virtual environment, made in the user's cache directory on first use")
-	flags.StringVar(&o.out, "out", "docs/runs/bench.jsonl", "file to which rows are appended; empty for none")
+	flags.StringVar(&o.out, "out", "", "file to which rows are appended, as docs/runs/bench.jsonl")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -28,13 +29,38 @@ type process struct {
 var scripts = map[string][]string{"timm": {"timm_vit.py"}, "compiled": {"timm_vit.py", "compiled"},
 	"jax": {"jax_vit.py"}}
 
+// processors returns the first processors that this process may use, separated by commas: a container or a job has some
+// of the machine's.
+func processors(n int) (string, error) {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return "", err
+	}
+	_, list, _ := strings.Cut(string(status), "\nCpus_allowed_list:")
+	list, _, _ = strings.Cut(strings.TrimSpace(list), "\n")
+	var allowed []string
+	for span := range strings.SplitSeq(list, ",") { // 2 or 4-7
+		first, last := 0, 0
+		if n, _ := fmt.Sscanf(span, "%d-%d", &first, &last); n == 1 {
+			last = first
+		}
+		for i := first; i <= last; i++ {
+			allowed = append(allowed, strconv.Itoa(i))
+		}
+	}
+	if len(allowed) < n {
+		return "", fmt.Errorf("%d threads, but this process may use processors %s", n, list)
+	}
+	return strings.Join(allowed[:n], ","), nil
+}
+
 // start runs a program on the first processors.
 func start(ctx context.Context, threads int, program string, args ...string) (*process, error) {
-	processors := "0"
-	if threads > 1 {
-		processors = fmt.Sprintf("0-%d", threads-1)
+	list, err := processors(threads)
+	if err != nil {
+		return nil, err
 	}
-	p := &process{command: exec.CommandContext(ctx, "taskset", append([]string{"-c", processors, program}, args...)...)}
+	p := &process{command: exec.CommandContext(ctx, "taskset", append([]string{"-c", list, program}, args...)...)}
 	p.command.Stderr = &p.errors
 	out, err := p.command.StdoutPipe()
 	if err != nil {

@@ -109,6 +109,8 @@ def models(table, driver, rng, directory):
         for extra in configs:
             def case():
                 config = size(rng, square) | {"position": "learned"} | extra
+                if family == "DINOv2" and "swiglu" in extra:  # which derives it from a whole mlp_ratio
+                    config["mlp_dim"] = -(-2 * config["mlp_dim"] // 24) * 8
                 return opened(driver, rng, directory / "model", config, **more)
 
             options = " ".join(f"{k}={v}" for k, v in (extra | more).items()) or "default"
@@ -128,7 +130,7 @@ def models(table, driver, rng, directory):
             "pool": "map", "activation": "gelu_tanh"}, "DINOv3": DINOV3, "BEiT": {
             "position": "relative-table", "layer_scale": 0.5, "pool": "mean", "qkv_bias": "qv"}}.items():
         for square in (True, False):
-            each(f"{name} with a head", *to_hf, [extra], square)
+            each(f"{name} with a head", "refused", lambda *a: refused(lambda: to_transformers(*a)), [extra], square)
     each("ViT", *timm_, POSITIONS + [
         {"pool": "mean"}, {"layer_scale": 0.5}, {"registers": 3}, {"registers": 3, "patch_positions": True},
         {"qkv_bias": "none"}, {"swiglu": True}, {"swiglu": True, "layer_scale": 0.5}, {"pool": "map"},
@@ -218,6 +220,7 @@ def damaged(driver, rng, path):
     x = example(rng, c)
     write(driver, rng, path, c, "hf", x)
     file = path / "model.safetensors"
+    driver.ask("read", path=str(path), images=array(nhwc(x)))  # undamaged
 
     def opened():
         with safetensors.safe_open(file, "pt") as f:
@@ -235,12 +238,19 @@ def damaged(driver, rng, path):
 
 def pickled(driver, rng, path):
     """An npz with a pickled array is refused by both."""
-    path.mkdir(exist_ok=True)
-    file = path / "model.npz"
-    np.savez(file, **{"cls": np.array([{}], dtype=object)})
+    c = size(rng, square=True) | {"position": "learned"}
+    x = example(rng, c)
+    write(driver, rng, path, c, "jax", x, epsilon=1e-6)
+    file, = path.glob("*.npz")
+    read = lambda: driver.ask("read", path=str(file), images=array(nhwc(x)), **{
+        "import": {"Grid": [c["image_rows"] // c["patch_size"]] * 2}})
+    read()  # without one
+    with np.load(file) as f:
+        arrays = dict(f)
+    np.savez(file, **arrays | {"cls": np.array([{}], dtype=object)})
     with np.load(file, allow_pickle=False) as f:
         refused(lambda: f["cls"], ValueError)
-    return refused(lambda: driver.ask("read", path=str(file), images=array(torch.zeros(1, 8, 8, 3))))
+    return refused(read)
 
 
 def run(table, driver, rng, directory, options):

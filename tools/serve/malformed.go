@@ -24,7 +24,8 @@ import (
 func malformed(args []string) error {
 	flags := flag.NewFlagSet("malformed", flag.ExitOnError)
 	url := flags.String("url", "http://127.0.0.1:8080/v1/predict", "where images are posted")
-	times := flags.Int("times", 10_000, "images")
+	times := flags.Int("times", 10_000, "images, fewer if the server is slow: 500 a second")
+	seed := flags.Uint64("seed", 1, "of the damage")
 	held := flags.Int("held", 0, "silent connections, opened again when the server closes them")
 	_ = flags.Parse(args) // exits
 	if flags.NArg() != 1 {
@@ -34,7 +35,7 @@ func malformed(args []string) error {
 	if err != nil {
 		return err
 	}
-	rng := rand.New(rand.NewPCG(1, 2))
+	rng := rand.New(rand.NewPCG(*seed, 2))
 	targeter := func(t *vegeta.Target) error { // called by one goroutine at a time
 		body := slices.Clone(image)
 		for range 1 + rng.IntN(4) {
