@@ -3,7 +3,7 @@
 # With this experiment of Go 1.26 the pure-Go backend is faster: docs/backends.md.
 export GOEXPERIMENT := simd
 
-# The AVX kernels of compute v0.1.3 leave the upper halves of registers dirty; math.Exp, which mixes old and new
+# The AVX kernels of compute v0.1.6 leave the upper halves of registers dirty; math.Exp, which mixes old and new
 # instructions when there is FMA, then runs hundreds of times slower.
 export GODEBUG := cpu.fma=off
 
@@ -61,6 +61,7 @@ release: ## binaries for four platforms, checksums, SBOM, image (with Docker) in
 
 .PHONY: bench
 bench: ## interleaved with timm, torch.compile and JAX; ARGS="--models S/16 --batches 8 --threads 2 --peers timm --positions learned,wepe"
+	@tools/scripts/xla --quick >/dev/null
 	go run -buildvcs=true ./tools/bench $(ARGS)
 
 .PHONY: peers
@@ -77,7 +78,7 @@ test: ## all tests on pure Go; those that open XLA themselves need its plugin, w
 	$(TEST) ./tools/house ./... # the longest first, which would end alone
 
 # The packages whose tests depend on the backend.
-WITH_GRAPHS := ./analysis ./checkpoints ./data ./detect ./finetune/... ./internal/... ./serve ./study ./vit/...
+WITH_GRAPHS := ./analysis/... ./checkpoints ./data ./detect ./finetune/... ./internal/... ./serve ./study ./vit/...
 
 # Package wepe is compiled with optimizations, as they change the rounding that its tests are about.
 .PHONY: test-xla

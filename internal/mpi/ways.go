@@ -3,7 +3,7 @@
 // Package mpi connects the processes that mpirun, srun or an MPI operator starts, by the MPI calls that training needs.
 // It is built with the tag mpi and an MPI compiler (tested with Open MPI):
 //
-//	CC=mpicc go build -tags=mpi ./cmd/wepe
+//	CC=mpicc go build -tags=mpi -o bin/ ./cmd/wepe
 //
 // Without the tag, Start returns an error.
 package mpi
