@@ -40,20 +40,48 @@ func (d described) labels() ([]string, error) {
 }
 
 // activation returns the function that transformers' pipeline applies to the logits, from the field that our own format
-// has too; all other software uses softmax.
+// and transformers' wrapper of timm have too; all other software uses softmax, and none for a single number.
 func (d described) activation() (string, error) {
 	kind, err := d.json.Text("problem_type")
+	one, piped := d.config.Classes == 1, d.format == formatHF || d.format == formatTimm && d.json.Has("model_type")
 	switch {
-	case d.format == formatTimm || d.format == formatJAX || err != nil:
+	case d.format == formatJAX || err != nil:
 		return softmax, err
-	case kind == problemTypes[noActivation]:
+	case kind == problemTypes[noActivation] || one && d.format == formatTimm && !piped:
 		return noActivation, nil
-	case kind == problemTypes[sigmoid] || d.format == formatHF && d.config.Classes == 1:
+	case kind == problemTypes[sigmoid] || one && piped:
 		return sigmoid, nil
 	case kind != "" && kind != "single_label_classification":
 		return "", d.json.Refuse("problem_type", "regression, single_label_classification or multi_label_classification")
 	}
 	return softmax, nil
+}
+
+// projects reports whether the head of a file of timm is the projection of CLIP's image tower into the space of texts,
+// which has one of these widths: the head of weights that were fine-tuned has another, or names.
+func (d described) projects() bool {
+	name, _ := d.json.Text("architecture")
+	trained, _ := d.json.Object("pretrained_cfg")
+	tag, _ := trained.Text("tag")
+	labels, err := d.labels()
+	return d.format == formatTimm && (strings.Contains(name, "_clip_") || strings.HasPrefix(name, "vit_pe_core_")) &&
+		tag != "" && !strings.Contains(tag, "_ft_") && labels == nil && err == nil &&
+		slices.Contains([]int{512, 640, 768, 896, 1024, 1280}, d.config.Classes)
+}
+
+// slowGELU returns the architecture with the activation that CLIP's weights were trained with, if timm's name for them
+// has another.
+func (d described) slowGELU() (quick string) {
+	name, _ := d.json.Text("architecture")
+	trained, _ := d.json.Object("pretrained_cfg")
+	tag, _ := trained.Text("tag")
+	quick = strings.Replace(name, "_clip_", "_clip_quickgelu_", 1)
+	of := func(origin string) bool { return strings.HasPrefix(tag, origin) }
+	if d.projects() && d.config.Activation != "quick_gelu" && slices.ContainsFunc([]string{"openai", "metaclip", "dfn"}, of) &&
+		architectures().Architectures[quick].Class != "" {
+		return quick
+	}
+	return ""
 }
 
 // object reads a JSON file beside the weights, nil if there is none.
@@ -227,7 +255,7 @@ func (w *weights) candidates(config strictjson.Object, options ImportOptions) (a
 	name = current(name)
 	if hint, _, _ := strings.Cut(options.Architecture, "."); hint != "" { // without the tag of pretrained weights
 		hint = current(hint)
-		if name != "" && name != hint {
+		if name != "" && name != hint && name != strings.Replace(hint, "_quickgelu", "", 1) {
 			return nil, "", errors.Errorf("checkpoints: %s is of architecture %s, not %s", w.path, name, hint)
 		}
 		name = hint
@@ -253,8 +281,8 @@ func (w *weights) candidates(config strictjson.Object, options ImportOptions) (a
 	}
 	if all == nil {
 		slices.Sort(known)
-		return nil, "", w.badConfig(config.Refuse("model_type", "%q for these tensors: one of %s, or an architecture of timm",
-			"vit", strings.Join(slices.Compact(known), ", ")))
+		return nil, "", w.badConfig(config.Refuse("model_type", "one of %s, or an architecture of timm",
+			strings.Join(slices.Compact(known), ", ")))
 	}
 	return all, "", nil
 }
@@ -317,7 +345,7 @@ func labelsIn(o strictjson.Object, n int) ([]string, error) {
 	if !o.Has(key) {
 		return nil, nil
 	}
-	var byID map[string]string
+	var byID map[string]any
 	if o.Read(key, &byID, "") != nil || len(byID) != n {
 		return nil, o.Refuse(key, "names of the %d classes of the head", n)
 	}
@@ -325,7 +353,7 @@ func labelsIn(o strictjson.Object, n int) ([]string, error) {
 	for i := range labels {
 		switch name, ok := byID[strconv.Itoa(i)]; {
 		case ok:
-			labels[i] = name
+			labels[i] = fmt.Sprint(name) // also of a number
 		case i == 0:
 			return nil, errors.Errorf("%s: class 0 has no name: number the classes from 0", key)
 		default: // BEiT's of ImageNet-22k: the names after a gap may be those of the next class

@@ -112,7 +112,8 @@ func (f *family) read(values map[string]any, head bool) (*foreign, error) {
 		head: head}
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		known := func(known field) bool { return known.key == key }
-		if !slices.ContainsFunc(f.fields, known) && !slices.Contains(withoutEffect, key) {
+		if !slices.ContainsFunc(f.fields, known) && !slices.Contains(withoutEffect, key) &&
+			values[key] != nil {
 			return nil, errors.Errorf("%s = %s is not supported by this version", printable.Name(key), short(values[key]))
 		}
 	}
@@ -183,7 +184,9 @@ func forExport(format string, c vit.Config, head bool, params map[string]any) (*
 			if f.tower == "" && !f.noHead {
 				continue
 			}
-			m.base = ""
+			if !f.noHead {
+				m.base = ""
+			}
 		}
 		out := m.write()
 		differences, err := m.differences(out)
@@ -395,7 +398,7 @@ func (m *foreign) isExtra(name string) bool {
 
 // withoutEffect are entries of config.json that do not change the features of an image: training settings, file
 // formats, and entries that older versions of transformers write into every file.
-var withoutEffect = strings.Fields(`_name_or_path _attn_implementation_autoset gradient_checkpointing use_cache
+var withoutEffect = strings.Fields(`transformers.js_config _name_or_path _attn_implementation_autoset gradient_checkpointing use_cache
 	_num_labels padding architectures auto_map dtype torch_dtype transformers_version
 	model_type id2label label2id num_labels problem_type initializer_range initializer_factor use_mask_token
 	attention_dropout attention_probs_dropout_prob hidden_dropout_prob drop_path_rate dropout encoder_stride

@@ -68,7 +68,9 @@ var (
 var hfViT = family{
 	format: formatHF, class: "ViTForImageClassification", types: []string{"vit"},
 	fields: slices.Concat(hfSizes(768, 12, 12, 3072, 16, 1e-12, hfActivation("gelu")),
-		hfDropouts, []field{qkvBias("qkv_bias", true, "")}),
+		hfDropouts, []field{qkvBias("qkv_bias", true, "")}, // and of a ViT that was an MAE:
+		unused("decoder_num_attention_heads", "decoder_hidden_size", "decoder_num_hidden_layers",
+			"decoder_intermediate_size", "mask_ratio", "norm_pix_loss")),
 	bases: []string{"vit.", ""}, block: "encoder.layer.%d.", names: joined(hfEmbeddings, hfAttention, hfBlock),
 	extra: []string{"pooler.", "embeddings.mask_token"}, current: hfCurrent, resample: resampleHF,
 	tower: "ViTModel",
@@ -82,8 +84,7 @@ var hfMSN = variant(hfViT, "ViTMSNForImageClassification", func(f *family) {
 
 var hfMAE = variant(hfViT, "ViTMAEModel", func(f *family) {
 	f.types, f.extra = []string{"vit_mae"}, []string{"decoder."}
-	f.fields = slices.Concat(f.fields, unused("decoder_num_attention_heads", "decoder_hidden_size",
-		"decoder_num_hidden_layers", "decoder_intermediate_size", "mask_ratio", "norm_pix_loss"))
+	f.bases = []string{"", "vit."}
 	f.withoutHead()
 })
 
@@ -140,7 +141,7 @@ var clipBlock = names{
 }
 
 var hfCLIPVision = variant(hfCLIP, "CLIPVisionModel", func(f *family) {
-	f.types, f.inner, f.bases = []string{"clip_vision_model"}, "", []string{"", "vision_model."}
+	f.types, f.inner, f.bases = []string{"clip_vision_model"}, "", []string{"vision_model.", ""}
 	f.withoutHead()
 })
 
@@ -175,7 +176,7 @@ var hfSigLIP = family{
 }
 
 var hfSigLIPVision = variant(hfSigLIP, "SiglipVisionModel", func(f *family) {
-	f.types, f.inner, f.bases = []string{"siglip_vision_model"}, "", []string{"", "vision_model."}
+	f.types, f.inner, f.bases = []string{"siglip_vision_model"}, "", []string{"vision_model.", ""}
 	f.withoutHead()
 })
 

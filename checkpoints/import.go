@@ -227,6 +227,9 @@ func (d described) lines() []string {
 		lines = append(lines, "license: the weights of DINOv3 and all copies come under the DINOv3 License: "+
 			"ai.meta.com/resources/models-and-libraries/dinov3-license")
 	}
+	if quick := d.slowGELU(); quick != "" {
+		lines = append(lines, "activation: exact GELU, as timm; the weights were trained with that of architecture "+quick)
+	}
 	return lines
 }
 
@@ -238,12 +241,15 @@ func (m *Imported) chooseHead(w *weights, found described, options ImportOptions
 			behind = name
 		}
 	}
-	if has > 0 && behind == "" && (options.Classes == 0 || options.Classes == has) {
+	projects := found.projects()
+	if has > 0 && behind == "" && !projects && (options.Classes == 0 || options.Classes == has) {
 		return false, nil
 	}
 	if options.Classes == 0 {
 		reason := "has no head"
-		if has > 0 {
+		if projects {
+			reason = "has a projection into the space of CLIP's texts in place of classes"
+		} else if has > 0 {
 			reason = fmt.Sprintf("has a head behind %s, which this model lacks", behind)
 		}
 		if !options.HeadOptional {

@@ -508,11 +508,14 @@ func TestImport_PreprocessingOrTheReason(t *testing.T) {
 }
 
 // transformers' image-classification pipeline: a sigmoid of several labels and of a single one, the logits of a
-// regression. Our own format has the same entry; timm and Google have none, so that their exports must say what is
-// lost.
+// regression, also of its wrapper of timm's models. Our own format has the same entry; timm and Google have none, so
+// that their exports must say what is lost, and of timm's a single number is as it is.
 func TestScores_AreThoseOfTransformersPipeline(t *testing.T) {
 	one := changedBy(smallViT, func(c *vit.Config) { c.Classes = 1 })
 	of := func(problem string) string { return hfConfig("problem_type", problem) }
+	wrapped := func(c vit.Config) string {
+		return strings.Replace(timmConfig(c), `{`, `{"model_type":"timm_wrapper","problem_type":null,`, 1)
+	}
 	for _, c := range []struct {
 		n       naming
 		model   vit.Config
@@ -522,8 +525,11 @@ func TestScores_AreThoseOfTransformersPipeline(t *testing.T) {
 	}{
 		{hf, smallViT, hfConfig(), 0, softmax}, {hf, smallViT, of("null"), 0, softmax},
 		{hf, smallViT, of(`"single_label_classification"`), 0, softmax}, {hf, one, hfConfig(), 0, sigmoid},
-		{hf, smallViT, of(`"multi_label_classification"`), 0, sigmoid}, {timm, one, timmConfig(one), 0, softmax},
+		{hf, smallViT, of(`"multi_label_classification"`), 0, sigmoid}, {timm, one, timmConfig(one), 0, noActivation},
+		{timm, one, wrapped(one), 0, sigmoid},
 		{hf, smallViT, of(`"multi_label_classification"`), 3, softmax}, {hf, smallViT, of(`"regression"`), 0, noActivation},
+		// A ViT that was an MAE, as transformers saves it.
+		{hf, smallViT, hfConfig("mask_ratio", "0.75", "decoder_hidden_size", "512", "any", "null"), 0, softmax},
 	} {
 		m := imported(t, put(t, c.n, made(c.n, c.model), c.config), ImportOptions{Classes: c.classes})
 		is.Equal(t, c.config, m.Activation, c.want)
@@ -553,6 +559,7 @@ func TestLabels_OfTheHead(t *testing.T) {
 		`"pretrained_cfg":{"label_names":` + list(13) + `}`: 13, `"pretrained_cfg":{"label_names":` + list(12) + `}`: 0,
 		`"pretrained_cfg":{"label_names":` + byID(12) + `}`: 13, `"pretrained_cfg":{"label_names":` + byID(14) + `}`: 0,
 		`"id2label":` + byID(13): 13, `"id2label":` + byID(12): -1, `"id2label":` + byID(14): -1,
+		`"id2label":{"0":60,"1":41,"2":2,"3":3,"4":4,"5":5,"6":6,"7":7,"8":8,"9":9,"10":1,"11":0,"12":12}`: 13,
 		`"id2label":` + labels(12, "13"): 0, `"id2label":{"1":"a","2":"b","3":"c"}`: -1,
 	} {
 		got, err := labelsIn(object(t, "{"+fields+"}"), 13)
@@ -568,6 +575,31 @@ func TestLabels_OfTheHead(t *testing.T) {
 	slices.Sort(names)
 	is.Equal(t, "names, and those of other classes", []int{len(slices.Compact(names)),
 		len(knownLabels(formatTimm, 21843)), len(knownLabels(formatHF, 1000))}, []int{1000, 0, 0})
+}
+
+// timm's towers of CLIP have the projection into the space of texts as their head, and exact GELU also where OpenAI's
+// weights were trained with quick GELU, which another architecture has (timm/models/vision_transformer.py).
+func TestImport_TowersOfCLIP(t *testing.T) {
+	c := changedBy(smallViT, func(c *vit.Config) { c.Classes, c.PreNorm = 512, true })
+	file := func(tag string, more string) string {
+		config := strings.Replace(timmConfig(c), "_224", "_clip_224", 1)
+		return put(t, timm, made(timm, c), fmt.Sprintf(`%s,"pretrained_cfg":{"tag":%q}%s}`, strings.TrimSuffix(config, "}"),
+			tag, more))
+	}
+	quick := ImportOptions{HeadOptional: true, Hints: Hints{Architecture: "vit_base_patch16_clip_quickgelu_224"}}
+	for tag, headless := range map[string]bool{"openai": true, "laion2b": true, "openai_ft_in1k": false} {
+		path := file(tag, "")
+		m := imported(t, path, ImportOptions{HeadOptional: true})
+		is.Equal(t, tag+" has no classes", m.Headless(), headless)
+		is.Equal(t, tag+" as timm", m.Config.Activation, vit.Config{}.Activation)
+		told(t, tag, m.Report, "activation: ", tag == "openai")
+		is.Equal(t, tag, imported(t, path, quick).Config.Activation, "quick_gelu")
+		var option *OptionError
+		_, err := Import(path, ImportOptions{})
+		is.Equal(t, fmt.Sprint(tag, ": ", err), errors.As(err, &option), headless)
+	}
+	names := strings.TrimSuffix(strings.Repeat(`"x",`, 512), ",")
+	is.Equal(t, "named", imported(t, file("openai", `,"label_names":[`+names+`]`), ImportOptions{}).Headless(), false)
 }
 
 // Weights of timm without a config.json have the sizes of the architecture, and their grid from the options.

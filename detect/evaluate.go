@@ -60,11 +60,31 @@ func identifiers(own []coco.Category, test *scenes.Set) (ids []int64, err error)
 	return ids, nil
 }
 
-// Evaluate detects the objects in all scenes of a test, whose annotations must have the detector's categories by name,
-// and returns COCO's twelve metrics for boxes and for masks, the latter nil for a detector without masks, and all
-// detections.
+// Check refuses a test that Evaluate would: its annotations must have the detector's categories by name, and everything
+// that their evaluation reads.
+func (d *Detector) Check(test Test) error {
+	_, err := d.Recipe.Detector.check(d.Categories, test)
+	return err
+}
+
+// check returns the identifiers of the categories in a test.
+func (c Config) check(own []coco.Category, test Test) (ids []int64, err error) {
+	if ids, err = identifiers(own, test.Scenes); err != nil {
+		return nil, err
+	}
+	if _, err := test.compare(nil, !c.ROI.NoMasks); err != nil {
+		return nil, fmt.Errorf("detect: the objects of the test images: %w", err)
+	}
+	if err := c.checkCanvas(test.canvas(c)); err != nil {
+		return nil, fmt.Errorf("%w: the test images", err)
+	}
+	return ids, nil
+}
+
+// Evaluate detects the objects in all scenes of a test and returns COCO's twelve metrics for boxes and for masks, the
+// latter nil for a detector or annotations without masks, and all detections.
 func (d *Detector) Evaluate(test Test) (numbers report.DetectionMetrics, all []coco.Detection, err error) {
-	categories, err := identifiers(d.Categories, test.Scenes)
+	categories, err := d.Recipe.Detector.check(d.Categories, test)
 	if err != nil {
 		return numbers, nil, err
 	}
@@ -118,12 +138,14 @@ func (t Test) compare(all []coco.Detection, withMasks bool) (found report.Detect
 		}
 		return named, err
 	}
-	boxes, masks := slices.Clone(all), slices.Clone(all)
-	for i := range all {
-		boxes[i].Segmentation, masks[i].Box = coco.Segmentation{}, nil
-	}
-	if found.Boxes, err = evaluate(boxes, false); err != nil || !withMasks {
+	masked := func(a coco.Annotation) bool { return !a.Segmentation.Empty() }
+	withMasks = withMasks && (len(annotations.Annotations) == 0 || slices.ContainsFunc(annotations.Annotations, masked))
+	if found.Boxes, err = evaluate(all, false); err != nil || !withMasks {
 		return found, err
+	}
+	masks := slices.Clone(all)
+	for i := range masks {
+		masks[i].Box = nil
 	}
 	found.Masks, err = evaluate(masks, true)
 	return found, err

@@ -124,7 +124,10 @@ func Table(rows []report.Result) report.Table {
 // curve returns the table of a run's evaluations.
 func curve(evals []report.Eval) report.Table {
 	table := report.Table{Header: []string{"step", "loss", "box AP %", "mask AP %"}}
-	for _, e := range evals {
+	for i, e := range evals {
+		if slices.ContainsFunc(evals[i+1:], func(later report.Eval) bool { return later.Step == e.Step }) {
+			continue // a killed run's, evaluated again
+		}
 		table.Rows = append(table.Rows, []string{strconv.Itoa(e.Step), fmt.Sprintf("%.3f", float64(e.TrainLoss)),
 			report.Percent(1, "AP", e.Boxes), report.Percent(1, "AP", e.Masks)})
 	}

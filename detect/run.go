@@ -117,14 +117,8 @@ func (run Run) prepared() (_ Run, err error) {
 		tests = append([]Test{*run.Validation}, tests...)
 	}
 	for _, test := range tests { // what the end would refuse
-		if _, err := identifiers(run.Train.Categories, test.Scenes); err != nil {
+		if _, err := c.check(run.Train.Categories, test); err != nil {
 			return run, err
-		}
-		if _, err := test.compare(nil, !c.ROI.NoMasks); err != nil {
-			return run, fmt.Errorf("detect: the objects of the test images: %w", err)
-		}
-		if err := c.checkCanvas(test.canvas(*c)); err != nil {
-			return run, fmt.Errorf("%w: the test images", err)
 		}
 	}
 	return run, nil

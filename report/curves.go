@@ -30,7 +30,9 @@ func PlotCurves(w io.Writer, title string, evals []Eval) error {
 	if err != nil {
 		return err
 	}
-	plots[0].NoLegend, plots[1].Dashed = true, plots[0].Dashed // one for both
+	if len(plots) == 2 {
+		plots[0].NoLegend, plots[1].Dashed = true, plots[0].Dashed // one for both
+	}
 	return figure.Plots(w, figure.Large, [][]figure.Plot{plots})
 }
 
@@ -45,6 +47,9 @@ func lossAndAccuracy(title string, evals []Eval) ([]figure.Plot, error) {
 		several = ", mean and range of seeds"
 	}
 	losses, training := lines(curves, loss), lines(curves, trainLoss)
+	if !slices.ContainsFunc(evals, func(e Eval) bool { return e.Images > 0 }) { // no validation
+		return []figure.Plot{{Title: title + "training loss" + several, X: axis(evals), Y: "loss", Lines: training}}, nil
+	}
 	for i := range training {
 		training[i].Dashed, training[i].Low, training[i].High = true, nil, nil
 	}

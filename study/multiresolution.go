@@ -59,7 +59,10 @@ func (s *Study) multiResolution(ctx context.Context, u Unit, row report.Result, 
 		}
 		images := test
 		if u.Task.TestAt != nil {
-			images, err = u.Task.TestAt(ctx, model)
+			var own data.Dataset
+			if own, err = u.Task.TestAt(ctx, model); own != nil {
+				images = own
+			}
 		}
 		if err == nil {
 			row.Test, err = model.Evaluate(images)

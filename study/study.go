@@ -88,8 +88,8 @@ type Task struct {
 	// Images reads the images of a training run: without Validation if the recipe splits it off Train, without Test if
 	// Measure reads it. nil if this machine has none: its training runs are left to others.
 	Images func(ctx context.Context, u Unit) (data.Splits, error)
-	// TestAt reads the test images for a model of another size than it was trained at; nil if those of Images are resized
-	// in the graph.
+	// TestAt reads the test images for a model of another size than it was trained at; nil, or no images, if those of
+	// Images are resized in the graph.
 	TestAt func(ctx context.Context, m *finetune.Model) (data.Dataset, error)
 
 	// Measure evaluates a training run of a study with a record: on validation images for a unit that chooses a setting,
@@ -327,6 +327,11 @@ func (s *Study) Validate() error {
 	if len(s.Tasks) == 0 || len(s.Variants) == 0 || s.Seeds < 1 {
 		return fmt.Errorf("%d tasks, %d variants, %d seeds: want at least one of each", len(s.Tasks), len(s.Variants),
 			s.Seeds)
+	}
+	for _, t := range s.Tasks {
+		if t.Recipe.Architecture != "" && s.EvalSizes != nil {
+			return fmt.Errorf("a %s is of one image size: leave out the comparison at other sizes", t.Recipe.Architecture)
+		}
 	}
 	if s.Sweep != "" && !s.recorded() {
 		return errors.New("a sweep needs Parts")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gomlx/compute"
 	"github.com/gomlx/compute/dtypes"
+	"github.com/gomlx/compute/support/envutil"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/layers"
 	"github.com/gomlx/gomlx/ml/layers/activation"
@@ -55,7 +56,7 @@ func (c Config) Block(scope *model.Scope, x *Node, hooks AttentionHooks, index i
 
 	t.Norm2 = c.norm(scope.In("norm2"), x)
 	c.mlp(scope, &t)
-	t.Output = Add(x, c.branch(scope, "scale2", layers.DropoutStatic(scope, t.MLP, c.Dropout), index))
+	t.Output = Add(x, c.branch(scope, "scale2", c.dropout(scope, t.MLP), index))
 	return t
 }
 
@@ -151,7 +152,7 @@ func (c Config) mlp(scope *model.Scope, t *BlockTrace) {
 	} else {
 		t.Activated = c.activate(t.Hidden)
 	}
-	hidden := layers.DropoutStatic(scope, t.Activated, c.Dropout)
+	hidden := c.dropout(scope, t.Activated)
 	if c.MLPNorm {
 		hidden = c.norm(mlp.In("norm"), hidden)
 	}
@@ -177,6 +178,14 @@ func (c Config) activate(x *Node) *Node {
 	return kernel.Gelu(x)
 }
 
+// dropout drops elements in training, in float32: bfloat16 would round the rate and the factor.
+func (c Config) dropout(scope *model.Scope, x *Node) *Node {
+	if c.Dropout == 0 || !scope.IsTraining(x.Graph()) {
+		return x
+	}
+	return ConvertDType(layers.DropoutStatic(scope, ConvertDType(x, dtypes.Float32), c.Dropout), x.DType())
+}
+
 // headDim is the number of channels of a head.
 func (c Config) headDim() int { return c.Width / c.Heads }
 
@@ -186,17 +195,24 @@ func (c Config) heads(x *Node) *Node {
 	return Reshape(x, d[0], d[1], c.Heads, c.headDim())
 }
 
+// flash is attend without a bias and without weights.
+func flash(q, k, v *Node) *Node {
+	out, _ := attention.Core(q, k, v, attention.LayoutBSHD, attention.CoreOptions{})
+	return out
+}
+
 // attend is softmax(q·kᵀ/√headDim + bias)·v over q, k, v [batch, tokens, heads, headDim] with bias float32
 // [batch or 1, heads or 1, tokens or 1, tokens] or nil, the softmax in float32.
 func (c Config) attend(scope *model.Scope, q, k, v, bias *Node, keepWeights bool) (out, weights *Node) {
 	g := q.Graph()
 	dropping := c.AttentionDropout > 0 && scope.IsTraining(g)
+	fuses, err := envutil.ReadBool(FusionEnv, true)
 	if q.DType() != dtypes.Float32 && bias == nil && !keepWeights && !dropping && c.headDim()%8 == 0 &&
+		c.headDim() <= 128 && fuses && err == nil &&
 		g.Backend().Capabilities().Operations[compute.OpTypeFusedScaledDotProductAttention] {
-		// Flash attention exists only for 16-bit types and heads of a multiple of 8 channels (otherwise GoMLX falls back to a
-		// softmax in 16 bits), and accumulates in float32. It would round a bias to 16 bits.
-		out, _ = attention.Core(q, k, v, attention.LayoutBSHD, attention.CoreOptions{})
-		return out, nil
+		// Flash attention exists only for 16-bit types and heads of a multiple of 8 channels, at most 128 with every cuDNN, and
+		// accumulates in float32; without it GoMLX's Core has a softmax in 16 bits. It would round a bias to 16 bits.
+		return flash(q, k, v), nil
 	}
 	qt, kt, vt := TransposeAllAxes(q, 0, 2, 1, 3), TransposeAllAxes(k, 0, 2, 3, 1), TransposeAllAxes(v, 0, 2, 1, 3)
 	scores := kernel.Product(qt, kt)

@@ -100,8 +100,8 @@ type Config struct {
 	DType string `json:"dtype"` // compute type: "float32" (default) or "bfloat16"; weights stay float32
 
 	// Recompute computes each block a second time for its gradient instead of storing its activations (gradient
-	// checkpointing): training stores one block and the tokens between blocks, for a third more work. Gradients differ
-	// only by rounding. Not with ONNX Runtime.
+	// checkpointing): training stores one block, the tokens between blocks and the random numbers of dropout, for a
+	// third more work. Gradients differ only by rounding. Not with ONNX Runtime.
 	Recompute bool `json:"recompute,omitempty"`
 }
 

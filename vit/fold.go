@@ -51,7 +51,7 @@ func (c Config) positionRows(backend compute.Backend, scope *model.Scope) (*tens
 
 // Fold turns a model with an additive encoding into the same model with position "learned". The new store has the
 // model's variables at the same paths, and the table of its encoding in place of the encoding's variables; the returned
-// configuration describes it. Low-rank adapters are added to their matrices; other variables of the old store, such as
+// configuration describes it. Low-rank adapters are added to their matrices; variables outside of the scope, such as
 // an optimizer's, are not copied. A folded model is an ordinary ViT with the graph of "learned" and the same logits. In
 // "A+B" the table replaces A, and B stays: see Encoding.Folded.
 func (c Config) Fold(backend compute.Backend, scope *model.Scope) (*model.Store, Config, error) {

@@ -35,7 +35,6 @@ import (
 
 	"github.com/gomlx/compute/dtypes"
 	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/ml/layers"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/gomlx/gomlx/support/exceptions"
 
@@ -93,7 +92,7 @@ func (c Config) trace(scope *model.Scope, pixels *Node, at func(*model.Scope) pl
 	if c.PreNorm {
 		x = c.norm(scope.In("pre_norm"), x)
 	}
-	x = layers.DropoutStatic(scope, x, c.Dropout)
+	x = c.dropout(scope, x)
 	recompute := c.Recompute && scope.IsTraining(g)
 	for i := range c.Depth {
 		if recompute {

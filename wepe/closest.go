@@ -21,8 +21,7 @@ const tooClose = 1e-6
 // valueAtPole is |℘| so near a pole that elliptic.P, which bounds it, gives 0 as at the pole itself.
 const valueAtPole = 1e29
 
-// Warning returns one line that names two patches that float32 cannot distinguish at the initial values, or the error
-// of features from a look-up table above 1e-5, on the sphere 1e-3; it is empty if there is neither.
+// Warning implements Encoder.
 //
 // Next to the pole ℘ and ℘′ are so large that tanh gives ±1 for both parts of one patch and of the next. On the default
 // lattice the first two patches of the diagonal are 3e-4 apart on a 24×24 grid, 2e-9 on 37×37 and 0 on 64×64, where

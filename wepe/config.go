@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"github.com/gomlx/gomlx/ml/model"
+	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/wepe/internal/elliptic"
@@ -71,8 +72,13 @@ func (c *Config) FromScope() *Config {
 
 // read applies the hyperparameters again after a form has set its defaults.
 func (c *Config) read() *Config {
-	if c.fromScope {
-		setting.Read(c.scope, c.settings())
+	if !c.fromScope {
+		return c
+	}
+	for _, row := range c.settings() {
+		if err := exceptions.TryCatch[error](func() { setting.Read(c.scope, []setting.Row{row}) }); err != nil {
+			refuse(row.Name, "%v", err)
+		}
 	}
 	return c
 }

@@ -5,6 +5,7 @@ package wepe
 import (
 	"fmt"
 
+	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/layers/attention/pos"
 	"github.com/gomlx/gomlx/ml/model"
@@ -32,6 +33,15 @@ type Encoder interface {
 	// Encode returns the vectors that PreEncode adds, float32 [prefix + rows·cols, width]. Config.Fold of package vit
 	// stores this table in a ViT with learned positions.
 	Encode(g *Graph) *Node
+
+	// Start moves the last layer of the encoding in a Hybrid as [ParamStart] says, mathematics.md (9.3) and (9.4): call it
+	// before training, after loading the pretrained rows. The backend evaluates the encoding; the rest is float64 on the
+	// host. Other encoders stay as they are.
+	Start(backend compute.Backend) error
+
+	// Warning returns one line that names two patches that float32 cannot distinguish at the initial values, or the error
+	// of features from a look-up table above 1e-5, on the sphere 1e-3; it is empty if there is neither.
+	Warning() string
 
 	layout() grid
 }
@@ -127,6 +137,9 @@ func (e *encoder) Encode(g *Graph) *Node {
 	return Mul(e.betaPos.NodeValue(g), rows)
 }
 
+// Start implements Encoder.
+func (e *encoder) Start(compute.Backend) error { return nil }
+
 // PreEncode implements pos.PreEncoder.
 func (e *encoder) PreEncode(x, positionIndices *Node, seqAxis int) *Node {
 	return additive.PreEncode(e.Encode(x.Graph()), x, positionIndices, seqAxis)
@@ -157,8 +170,9 @@ func (f *field) Features(g *Graph) *Node { return f.config.means(f.features(g, f
 // numbers, and a pair is differentiated like any real tensors.
 type ComplexNode = elliptic.ComplexNode
 
-// P returns ℘(z) and ℘′(z) for the lattice {2mω1 + 2inω3′}, at any z, exact to the precision of the dtype (float32 or
-// float64) and differentiable with respect to z and both half-periods.
+// P returns ℘(z) and ℘′(z) for the lattice {2mω1 + 2inω3′}, exact to the precision of the dtype (float32 or float64) and
+// differentiable with respect to z and both half-periods, up to 10⁶ half-periods from the origin. Within the larger of
+// 4e-8 half-periods and 4e-9 of a pole, in float64 too, both decrease to 0 at the pole.
 //
 // z may have any shape; omega1 and omega3p (ω3′, the modulus of the imaginary half-period) are positive scalars of z's
 // dtype. The results have z's shape and are finite everywhere, poles included.
@@ -172,7 +186,8 @@ func P(z ComplexNode, omega1, omega3p *Node) (p, pPrime ComplexNode) {
 //	S(w) = [2 Re w, 2 Im w, |w|² - 1]/(|w|² + 1),   S(∞) = (0, 0, 1)
 //
 // z may have any shape; omega1, omega3p and alphaScale are positive scalars of its dtype. The results are
-// [z's shape..., 3], of norm 1, finite and differentiable at every z, poles included, and for every lattice.
+// [z's shape..., 3], of norm 1, finite and differentiable up to 10⁶ half-periods from the origin, poles included, for
+// half-periods from 1e-15 to 1e15.
 func Sphere(z ComplexNode, omega1, omega3p, alphaScale *Node) (point, prime *Node) {
 	return elliptic.Sphere(z, elliptic.Rectangle(omega1, omega3p), alphaScale)
 }

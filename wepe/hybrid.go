@@ -30,7 +30,7 @@ type hybrid struct {
 	pretrained *model.Variable // [prefix + rows·cols, width]
 	gate       *model.Variable // raw, scalar
 	closed     bool            // λ is fixed at 0
-	start      string          // of the encoding, see Start
+	start      string          // ParamStart
 }
 
 // Hybrid blends an encoding of the patches into pretrained position embeddings by one learned scalar,
@@ -42,8 +42,8 @@ type hybrid struct {
 // starts at 0 stays at 0. If the gate is not trained either, the encoding is omitted from the graph.
 //
 // The embeddings are a float32 variable [prefix + rows·cols, width] with the prefix of WithPrefix; the encoding was
-// built without prefix. The gate is scope/gate_raw. Hybrid panics if the embeddings belong to another grid. The
-// encoder's Start method, called before training, moves the encoding to the embeddings as ParamStart specifies.
+// built without prefix. The gate is scope/gate_raw. Hybrid panics if the embeddings belong to another grid. Its
+// Start, called before training, moves the encoding to the embeddings as ParamStart specifies.
 func (c *Config) Hybrid(pretrained *model.Variable, encoding Encoder) Encoder {
 	c.check()
 	if _, ok := encoding.(*surrogateEncoder); !ok && c.start == startFitted {
@@ -71,14 +71,6 @@ func (c *Config) Hybrid(pretrained *model.Variable, encoding Encoder) Encoder {
 func (h *hybrid) Name() string { return fmt.Sprintf("Hybrid(%s+%d)", h.Encoder.Name(), h.prefix) }
 
 func (h *hybrid) layout() grid { return h.grid }
-
-// Warning returns the warning of the blended encoding, if it has one.
-func (h *hybrid) Warning() string {
-	if e, ok := h.Encoder.(*encoder); ok {
-		return e.Warning()
-	}
-	return ""
-}
 
 // lambda returns λ, a scalar in [0, 1].
 func (h *hybrid) lambda(g *Graph) *Node {

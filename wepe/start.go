@@ -19,9 +19,7 @@ import (
 // fitRank is the ratio to the largest singular value below which (9.4) treats a singular value as zero.
 const fitRank = 1e-2
 
-// Start initializes the last layer of the blended encoding as wepe_start specifies, mathematics.md (9.3) and (9.4).
-// Call it before training, after loading the pretrained rows. The backend evaluates the encoding; the rest is float64
-// on the host.
+// Start implements Encoder.
 func (h *hybrid) Start(backend compute.Backend) error {
 	if h.start == startDrawn {
 		return nil

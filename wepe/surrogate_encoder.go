@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gomlx/compute"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/layers"
 	"github.com/gomlx/gomlx/ml/layers/activation"
@@ -104,6 +105,12 @@ func newSurrogateEncoder(scope *model.Scope, l grid, s surrogate) *surrogateEnco
 }
 
 func (e *surrogateEncoder) layout() grid { return e.grid }
+
+// Start implements Encoder.
+func (e *surrogateEncoder) Start(compute.Backend) error { return nil }
+
+// Warning implements Encoder.
+func (e *surrogateEncoder) Warning() string { return "" }
 
 func (e *surrogateEncoder) Name() string {
 	return fmt.Sprintf("WePE(surrogate, %d channels, %d×%d+0)", e.surrogate.Channels, e.rows, e.cols)

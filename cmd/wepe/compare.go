@@ -103,6 +103,7 @@ func (o *comparison) run(c *cobra.Command, model string) error {
 	}
 	recipe = plainForKeep(recipe, slices.Contains(append(s.Aspects, recipe.Aspect), finetune.AspectKeep))
 	s.Tasks = []study.Task{task(recipe, compared, o.resample)}
+	o.fits(&s, recipe, compared, model)
 	o.startStudy(c, &s)
 	defer s.Backend.Finalize()
 	compared.DescribeTraining(recipe)
@@ -119,10 +120,40 @@ func (o *comparison) run(c *cobra.Command, model string) error {
 	must.M(run.Claim(s.Dir, description))
 	must.M(run.Write(s.Dir, description))
 	failed := s.Run(ctx) // if some runs diverged, there is a table of the others
-	if failed != nil && !errors.Is(failed, engine.ErrDiverged) || s.Group != nil && s.Group.Rank() > 0 {
+	if failed != nil && !errors.Is(failed, engine.ErrDiverged) {
 		return run.Remedied(failed)
 	}
-	return cmp.Or(failed, o.printTable(cli.Output(c), &s, recipe.Name, d))
+	if s.Group == nil || s.Group.Rank() == 0 {
+		failed = cmp.Or(failed, o.printTable(cli.Output(c), &s, recipe.Name, d))
+	}
+	if s.Group != nil {
+		_, err := s.Group.Gather(nil) // a process that ended with an error before would end the first one
+		failed = cmp.Or(failed, err)
+	}
+	return failed
+}
+
+// fits refuses what a run would refuse only after other runs: images of parts of a patch, and fewer than a batch.
+func (o *comparison) fits(s *study.Study, r finetune.Recipe, d *dataset.Dataset, model string) {
+	if model != "" && s.Sizes != nil {
+		info := must.M1(o.inspect(model))
+		for _, size := range s.Sizes {
+			if p := max(info.Config.PatchSize, 1); size[0]%p != 0 || size[1]%p != 0 {
+				must.M(cli.Usagef("--sizes %dx%d: MODEL has patches of %d pixels: want multiples of it", size[0], size[1], p))
+			}
+		}
+	}
+	r, _ = r.Resolve()
+	for _, fraction := range s.Fractions {
+		n := fraction * float64(d.Images())
+		if !d.HasValidation() {
+			n *= 1 - max(r.ValFraction, 0)
+		}
+		if r.BatchSize > 0 && n < float64(r.BatchSize)-1 { // the exact number is known when they are read
+			must.M(cli.Usagef("--fractions %g: %.0f training images are fewer than one batch of %d: lower batch_size", fraction,
+				n, r.BatchSize))
+		}
+	}
 }
 
 // checkAspects refuses an aspect for CIFAR-100, which is resized as it is, and prints that generated images have other
@@ -225,11 +256,12 @@ func task(r finetune.Recipe, d *dataset.Dataset, resample bool) study.Task {
 		p.Validation = s.Validation
 		return p, err
 	}}
-	if d.InFiles() { // as wepe eval --size reads the images
-		t.TestAt = func(ctx context.Context, m *finetune.Model) (data.Dataset, error) {
-			test, _, err := d.Split(ctx, report.Test, m)
-			return test, err
+	t.TestAt = func(ctx context.Context, m *finetune.Model) (data.Dataset, error) {
+		if !d.InFiles() && m.Recipe.Aspect == "" {
+			return nil, nil
 		}
+		test, _, err := d.Split(ctx, report.Test, m) // as wepe eval --size reads the images
+		return test, err
 	}
 	return t
 }

@@ -342,6 +342,9 @@ func detectEval() *cobra.Command {
 			return fmt.Sprintf("%dx%d", cmp.Or(t.Rows, t.Scenes.Rows, v.ImageRows), cmp.Or(t.Cols, t.Scenes.Cols, v.ImageCols))
 		}
 		for _, test := range d.Tests {
+			must.M(m.Check(test))
+		}
+		for _, test := range d.Tests {
 			found[size(test)], _ = must.M2(m.Evaluate(test))
 		}
 		return cli.Answer(c, open.asJSON, found, func(out cli.Printer) {

@@ -42,7 +42,7 @@ func export() *cobra.Command {
 		Long: `Write a model for other software: hf (Hugging Face), timm, jax (Google's vision_transformer), onnx (for any
 batch size) or native (this library). For hf, timm and jax the position encoding is folded into a table. The
 result is opened again and its logits are compared with the model's (onnx: where ONNX Runtime is).`,
-		Example: "  wepe train --position learned\n  wepe export runs/shapes-shapes out/first --to hf"}
+		Example: "  wepe train --position learned\n  wepe export runs/shapes-shapes-learned out/first --to hf"}
 	f := cli.FlagsOf(c)
 	f.Choice(&o.to, "to", "format", "hf", "timm", "jax", "onnx", "native")
 	f.BoolVar(&o.fold, "fold", false, "fold the encoding into a table also with --to native, and the "+

@@ -172,7 +172,7 @@ func (o *single) run(c *cobra.Command, model string) error {
 		checkAspects(d)
 	}
 	r := finetune.Run{Recipe: recipe, Seed: o.seed, From: model, Import: o.open, Weights: o.checkpoint,
-		Dir: cmp.Or(o.out, run.Dir(recipe.Name, d.Name))}
+		Dir: cmp.Or(o.out, run.Dir(recipe.Name, d.Name, o.position))}
 	o.start(&r)
 	defer r.Backend.Finalize()
 	if o.augmentation != "" {

@@ -267,7 +267,7 @@ const small = " --set model.width=12;model.depth=1;model.num_heads=1;batch_size=
 func TestOwnImages_AreTrainedEvaluatedPredictedExportedAndFineTuned(t *testing.T) {
 	dir := images(t, "colours", 13, 20, 28)
 	t.Chdir(t.TempDir())
-	const run = "runs/photos-colours"
+	const run = "runs/photos-colours-wepe-sphere"
 	is.Said(t, "train", succeeds(t, "train --size 16x24 --position wepe-sphere --data "+dir+small), "wepe predict "+run,
 		run+"/report.html")
 	r := row(t, run)

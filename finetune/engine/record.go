@@ -132,10 +132,7 @@ func (t *Trainer) writeLog() error {
 
 // save writes a checkpoint of the state between two steps.
 func (t *Trainer) save(kind string) error {
-	if !t.writes() {
-		return nil
-	}
-	if err := t.drain(); err != nil {
+	if err := t.drain(); err != nil || !t.writes() { // every process of a group learns of a divergence at the same step
 		return err
 	}
 	course := t.course

@@ -246,7 +246,8 @@ func (t *Trainer) Advance() error {
 		}
 		t.evalTime = min(t.evalTime, time.Since(began))
 		progress.Eval = &row
-	} else if time.Since(t.saved) >= t.SaveEvery || t.SaveSteps > 0 && t.step%t.SaveSteps == 0 {
+	} else if due := t.Group.Size() == 1 || len(t.pending) == 0; due && time.Since(t.saved) >= t.SaveEvery ||
+		t.SaveSteps > 0 && t.step%t.SaveSteps == 0 {
 		if err := t.save(checkpoints.LastDir); err != nil {
 			return err
 		}

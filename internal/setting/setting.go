@@ -31,9 +31,9 @@ func row[T any](name string, to *T, doc, want string, accepts func(T) bool) Row 
 		Name: name, Doc: doc, want: want,
 		read: func(scope *model.Scope) {
 			value, _ := scope.GetParam(name)
-			number, isNumber := value.(float64) // of JSON, which converts to an integer by truncation
+			number := reflect.ValueOf(value) // converts to an integer by truncation
 			_, toInt := any(to).(*int)
-			if toInt && isNumber && number != math.Trunc(number) ||
+			if toInt && number.IsValid() && number.CanFloat() && number.Float() != math.Trunc(number.Float()) ||
 				exceptions.TryCatch[error](func() { *to = model.GetParamOr(scope, name, *to) }) != nil {
 				exceptions.Panicf("%s = %#v, want %s: %s", name, value, want, doc)
 			}

@@ -99,7 +99,11 @@ func Copy(scope *model.Scope, keep func(name string) bool) (*model.Store, error)
 	to.SetParams(maps.Collect(from.IterParams()))
 	root := strings.TrimSuffix(scope.Scope(), model.ScopeSeparator) + model.ScopeSeparator
 	for v := range from.IterVariables() {
-		if name, below := strings.CutPrefix(strings.TrimPrefix(v.Path(), LowRankRoot), root); below && keep(name) {
+		name, below := strings.CutPrefix(v.Path(), LowRankRoot+root)
+		if !below {
+			name, below = strings.CutPrefix(v.Path(), root)
+		}
+		if below && keep(name) {
 			if _, err := v.CloneToStore(to); err != nil {
 				return nil, fmt.Errorf("copy of %s: %w", v.Path(), err)
 			}

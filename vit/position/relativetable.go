@@ -28,7 +28,7 @@ const relativeGrid = trainedGrid("relative_table")
 
 func newRelativeTable(scope *model.Scope, c Config) Encoder {
 	rows, cols := relativeGrid.read(scope, c)
-	tables := perBlock(scope.In("relative_table"), c, "scores", weight.Normal(0.02), relativeTableRows(rows, cols),
+	tables := perBlock(scope.In("relative_table"), c, "scores", weight.Constant(0), relativeTableRows(rows, cols),
 		c.Heads)
 	return &relativeTable{c: c, rows: rows, cols: cols, tables: tables}
 }

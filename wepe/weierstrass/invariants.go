@@ -55,8 +55,9 @@ func (l Lattice) Invariants() Invariants {
 	}
 	v.G2 = 2 * (v.E1*v.E1 + v.E2*v.E2 + v.E3*v.E3) // (4.3)
 	v.G3 = 4 * v.E1 * v.E2 * v.E3
-	v.Delta = 16 * product * product // (4.4)
-	v.J = 1728 * v.G2 * v.G2 * v.G2 / v.Delta
+	v.Delta = 16 * product * product                    // (4.4)
+	g2 := theta2*theta2 + theta3*theta3 + theta4*theta4 // · ⅔k⁴: j does not depend on k
+	v.J = 32 * g2 * (g2 / theta2 / theta3) * (g2 / theta2 / theta3) / theta4 / theta4
 	return v
 }
 

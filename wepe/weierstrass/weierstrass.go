@@ -54,7 +54,8 @@ func (r rows) eval(z complex128) (p, pp complex128) {
 		slope += csc2Above*cotAbove + csc2Below*cotBelow
 	}
 	csc2, cot := r.row(a, 0)
-	return poleAsInf(r.k * r.k * (sum + csc2)), poleAsInf(-2 * r.k * r.k * r.k * (slope + csc2*cot))
+	k2 := r.k * r.k
+	return poleAsInf(k2 * (sum + csc2)), poleAsInf(-2 * (k2*r.k*slope + k2*csc2*(r.k*cot)))
 }
 
 // poleAsInf replaces an overflowed value at a pole (NaN or Inf in some component) by complex infinity.

@@ -324,7 +324,7 @@ func (d *Dataset) whole(ctx context.Context, r finetune.Recipe) (s data.Splits, 
 		if err != nil {
 			return s, err
 		}
-		return d.read(ctx, settings, d.Streams(r))
+		return d.read(ctx, settings, d.Streams(r), -1)
 	case r.Aspect != "":
 		settings, err := r.Preprocessing(cmp.Or(r.Augment.Size, [2]int{shapeSide, shapeSide}))
 		if err != nil {
@@ -353,13 +353,14 @@ func settingsOf(r finetune.Recipe) (preprocess.Settings, error) {
 	return r.Preprocessing(size)
 }
 
-// read reads all splits, and the training images for each batch if streamed.
-func (d *Dataset) read(ctx context.Context, settings preprocess.Settings, streamed bool) (s data.Splits, err error) {
+// read reads a split, 0 to 2, or all if only is -1, and the training images for each batch if streamed.
+func (d *Dataset) read(ctx context.Context, settings preprocess.Settings, streamed bool, only int) (s data.Splits,
+	err error) {
 	if d.unsplit != nil {
 		return s, fmt.Errorf("%w; to evaluate all images: --split %s", d.unsplit, AllSplits)
 	}
 	for i, to := range []*data.Dataset{&s.Train, &s.Validation, &s.Test} {
-		if d.files[i] == nil {
+		if d.files[i] == nil || only >= 0 && i != only {
 			continue
 		}
 		if d.options.Stream == Streamed || streamed && i == 0 {
@@ -394,10 +395,16 @@ func (d *Dataset) Split(ctx context.Context, name string, m *finetune.Model) (da
 		if err != nil {
 			return nil, "", err
 		}
-		s, err := all.splits(ctx, m)
+		s, err := all.splits(ctx, m, -1)
 		return s.Train, name, err
 	}
-	s, err := d.splits(ctx, m)
+	only := -1
+	for i, split := range []string{report.Validation, report.Test} {
+		if d.files[i+1] != nil && (name == split || name == "") {
+			only = i + 1
+		}
+	}
+	s, err := d.splits(ctx, m, only)
 	if err != nil {
 		return nil, "", err
 	}
@@ -424,14 +431,14 @@ func (d *Dataset) Split(ctx context.Context, name string, m *finetune.Model) (da
 	return set, name, nil
 }
 
-// splits reads the images with a model's preprocessing.
-func (d *Dataset) splits(ctx context.Context, m *finetune.Model) (data.Splits, error) {
+// splits reads the images with a model's preprocessing, as read does.
+func (d *Dataset) splits(ctx context.Context, m *finetune.Model, only int) (data.Splits, error) {
 	if d.files[0] != nil {
 		settings, err := m.Preprocessing()
 		if err != nil {
 			return data.Splits{}, err
 		}
-		return d.read(ctx, settings, d.Streams(m.Recipe) && !settings.Float)
+		return d.read(ctx, settings, d.Streams(m.Recipe) && !settings.Float, only)
 	}
 	r := m.Recipe
 	r.Augment.Size = [2]int{r.Model.ImageRows, r.Model.ImageCols}

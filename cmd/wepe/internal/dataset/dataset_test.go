@@ -113,8 +113,8 @@ func TestSplit_AllOfOneImagePerClass(t *testing.T) {
 	dir := datatest.Tree(t, map[string][]byte{"a/1.png": img, "b/2.png": img})
 	d := gomlxtest.Must(Open(t.Context(), dir, Options{}))(t)
 	settings := preprocess.Settings{Resize: preprocess.ResizeExact, Size: [2]int{3, 2}}
-	is.Refused(t, "an image is held out", is.ErrorOf(d.read(t.Context(), settings, false)), "--split all")
-	all := gomlxtest.Must(gomlxtest.Must(d.joined())(t).read(t.Context(), settings, false))(t)
+	is.Refused(t, "an image is held out", is.ErrorOf(d.read(t.Context(), settings, false, -1)), "--split all")
+	all := gomlxtest.Must(gomlxtest.Must(d.joined())(t).read(t.Context(), settings, false, -1))(t)
 	is.Equal(t, "images", all.Train.Len(), 2)
 }
 
@@ -219,7 +219,7 @@ func TestMasked_OfAPlainFolderPerClass(t *testing.T) {
 				want := append(slices.Repeat([]bool{true}, object), make([]bool, 24*24-object)...)
 				is.Equal(t, masks+" of "+spec, mask(i), want)
 			}
-			is.Equal(t, "images of "+spec, set.Len(), grey)
+			is.Equal(t, "images of "+spec, set.Len(), d.validation) // not those of its training
 		}
 		for _, wrong := range []string{".", "own"} { // with the images themselves
 			_, _, err := d.Masked(t.Context(), wrong, m, 100)

@@ -20,19 +20,13 @@ import (
 	"github.com/wepe-go/wepe/internal/numeric"
 )
 
-// Masked reads the images of --data for a model, and masks of their objects: path is a directory of images with the
-// same names, white on black, or COCO's instances file. Directories without classes are accepted.
+// Masked reads the images of --data for a model, those of its test split or, without one, its validation split, and
+// masks of their objects: path is a directory of images with the same names, white on black, or COCO's instances file.
+// Directories without classes are accepted.
 func (d *Dataset) Masked(ctx context.Context, path string, m *finetune.Model, limit int) (
 	*data.InMemory, func(int) []bool, error) {
 	if d.files[0] == nil {
 		return nil, nil, cli.Usagef("--masks: %s is not a directory of images", d.Spec)
-	}
-	whole := d.note != "" // the directory has no split of its own
-	if whole {
-		var err error
-		if d, err = d.joined(); err != nil {
-			return nil, nil, err
-		}
 	}
 	files := cmp.Or(d.files[2], d.files[1], d.files[0])
 	files = files.Subset(numeric.Spread(limit, files.Len())) // the list may be sorted by class
@@ -44,13 +38,7 @@ func (d *Dataset) Masked(ctx context.Context, path string, m *finetune.Model, li
 	if err != nil {
 		return nil, nil, err
 	}
-	name := func(i int) string { // below the directory, with which the names of joined splits begin
-		name := filepath.FromSlash(files.Where(i))
-		if below, err := filepath.Rel(files.Dir, name); whole && err == nil && filepath.IsLocal(below) {
-			name = below
-		}
-		return filepath.ToSlash(name)
-	}
+	name := func(i int) string { return filepath.ToSlash(files.Where(i)) }
 	var mask func(int) []bool
 	if filepath.Ext(path) == ".json" {
 		mask, err = annotated(path, files.Len(), name, settings)
@@ -74,6 +62,7 @@ func drawn(ctx context.Context, dir string, files *data.Files, name func(int) st
 	for i := range paths {
 		paths[i] = strings.TrimSuffix(name(i), path.Ext(name(i))) + ".png"
 	}
+	settings.Fill = [3]uint8{} // the border of an image is no object
 	objects, err := data.NewFiles("masks", dir, paths, files.Labels, files.Classes)
 	if err != nil {
 		return nil, err
@@ -108,7 +97,7 @@ func annotated(annotations string, n int, where func(int) string, settings prepr
 	for _, i := range truth.Images {
 		images[name(i.FileName)] = i
 	}
-	settings.Resample, settings.Float = preprocess.Nearest, false
+	settings.Resample, settings.Float, settings.Fill = preprocess.Nearest, false, [3]uint8{} // as in drawn
 	masks := make([][]bool, n)
 	for k := range n {
 		i, known := images[name(where(k))]

@@ -54,8 +54,10 @@ type Description struct {
 	Study    bool              `json:"study,omitempty"`   // of wepe compare: the runs are in directories below
 }
 
-// Dir is the default directory of results.
-func Dir(recipe, dataset string) string { return filepath.Join("runs", recipe+"-"+dataset) }
+// Dir is the default directory of results; the last name may be empty.
+func Dir(names ...string) string {
+	return filepath.Join("runs", strings.TrimSuffix(strings.Join(names, "-"), "-"))
+}
 
 // Apart refuses a directory of results that would change what its command reads: in --data its plots would be images
 // of a class, and beside MODEL's files, if they are no run, it would be another model.
@@ -150,13 +152,14 @@ func (d Description) identity(other Description, settings bool) engine.RunIdenti
 	return i
 }
 
-// begun reports whether a directory, or in a study that of a run, has a checkpoint or rows.
+// begun reports whether a directory, or in a study that of a run, has a checkpoint or rows. A run of a study that has a
+// lock may be on its way to them.
 func begun(dir string, study bool) bool {
-	runs := ""
+	runs, names := "", []string{engine.RowsFile, checkpoints.LastDir + "/*", checkpoints.BestDir + "/*"}
 	if study {
-		runs = "*/"
+		runs, names = "*/", append(names, checkpoints.LockFile)
 	}
-	for _, name := range []string{engine.RowsFile, checkpoints.LastDir + "/*", checkpoints.BestDir + "/*"} {
+	for _, name := range names {
 		if found, _ := fs.Glob(os.DirFS(dir), runs+name); len(found) > 0 {
 			return true
 		}
