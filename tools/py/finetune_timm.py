@@ -87,7 +87,7 @@ def train(a, seed):
         loader = torch.utils.data.DataLoader(tests, 64)
         logits, labels = zip(*((network(x), y) for x, y in loader))
     logits, labels = torch.cat(logits), torch.cat(labels)
-    ranks = (logits > logits.gather(1, labels[:, None])).sum(1)
+    ranks = (~(logits <= logits.gather(1, labels[:, None]))).sum(1)  # NaN is wrong
     return {"kind": "run", "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "recipe": "finetune",
             "dataset": pathlib.Path(a.data).name + "-train", "fraction": 1, "encoding": "learned (timm)", "seed": seed,
             "backend": f"torch {torch.__version__}, timm {timm.__version__}", "cores": a.threads,
