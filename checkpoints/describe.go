@@ -5,6 +5,7 @@ package checkpoints
 import (
 	"cmp"
 	_ "embed"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -26,7 +27,8 @@ type described struct {
 	json   strictjson.Object // its config.json; nil if there is none or it does not apply
 	run    trainedModel      // for formatCheckpoint
 
-	resample string // as Imported.Resample
+	architecture, tag string // of timm, with the tag of its pretrained weights
+	resample          string // as Imported.Resample
 
 	preprocess *preprocess.Settings // for formatNative, if its config.json has it
 }
@@ -47,7 +49,7 @@ func (d described) activation() (string, error) {
 	switch {
 	case d.format == formatJAX || err != nil:
 		return softmax, err
-	case kind == problemTypes[noActivation] || one && d.format == formatTimm && !piped:
+	case kind == problemTypes[noActivation] || d.projects() || one && d.format == formatTimm && !piped:
 		return noActivation, nil
 	case kind == problemTypes[sigmoid] || one && piped:
 		return sigmoid, nil
@@ -60,29 +62,15 @@ func (d described) activation() (string, error) {
 // projects reports whether the head of a file of timm is the projection of CLIP's image tower into the space of texts,
 // which has one of these widths: the head of weights that were fine-tuned has another, or names.
 func (d described) projects() bool {
-	name, _ := d.json.Text("architecture")
-	trained, _ := d.json.Object("pretrained_cfg")
-	tag, _ := trained.Text("tag")
 	labels, err := d.labels()
-	return d.format == formatTimm && (strings.Contains(name, "_clip_") || strings.HasPrefix(name, "vit_pe_core_")) &&
-		tag != "" && !strings.Contains(tag, "_ft_") && labels == nil && err == nil &&
+	return (strings.Contains(d.architecture, "_clip_") || strings.HasPrefix(d.architecture, "vit_pe_core_")) &&
+		d.tag != "" && !strings.Contains(d.tag, "_ft_") && labels == nil && err == nil &&
 		slices.Contains([]int{512, 640, 768, 896, 1024, 1280}, d.config.Classes)
 }
 
-// slowGELU returns the architecture with the activation that CLIP's weights were trained with, if timm's name for them
-// has another.
-func (d described) slowGELU() (quick string) {
-	name, _ := d.json.Text("architecture")
-	trained, _ := d.json.Object("pretrained_cfg")
-	tag, _ := trained.Text("tag")
-	quick = strings.Replace(name, "_clip_", "_clip_quickgelu_", 1)
-	of := func(origin string) bool { return strings.HasPrefix(tag, origin) }
-	if d.projects() && d.config.Activation != "quick_gelu" && slices.ContainsFunc([]string{"openai", "metaclip", "dfn"}, of) &&
-		architectures().Architectures[quick].Class != "" {
-		return quick
-	}
-	return ""
-}
+// quickGELU are the tags of the weights of CLIP that timm 1.0.31 also has under a name with quick GELU, with which they
+// were trained.
+var quickGELU = []string{"openai", "metaclip_400m", "metaclip_2pt5b", "dfn2b", "dfn5b"}
 
 // object reads a JSON file beside the weights, nil if there is none.
 func (w *weights) object(name string) (strictjson.Object, error) {
@@ -155,6 +143,11 @@ func (w *weights) describeFiles(options ImportOptions) (d described, err error) 
 	if err != nil {
 		return d, err
 	}
+	_, d.tag, _ = strings.Cut(options.Architecture, ".")
+	if trained, _ := config.Object("pretrained_cfg"); trained.Has("tag") {
+		d.tag, _ = trained.Text("tag")
+	}
+	d.architecture = name
 	if name != "" {
 		if err := w.unwrap(); err != nil {
 			return d, err
@@ -345,7 +338,7 @@ func labelsIn(o strictjson.Object, n int) ([]string, error) {
 	if !o.Has(key) {
 		return nil, nil
 	}
-	var byID map[string]any
+	var byID map[string]label
 	if o.Read(key, &byID, "") != nil || len(byID) != n {
 		return nil, o.Refuse(key, "names of the %d classes of the head", n)
 	}
@@ -353,7 +346,7 @@ func labelsIn(o strictjson.Object, n int) ([]string, error) {
 	for i := range labels {
 		switch name, ok := byID[strconv.Itoa(i)]; {
 		case ok:
-			labels[i] = fmt.Sprint(name) // also of a number
+			labels[i] = string(name)
 		case i == 0:
 			return nil, errors.Errorf("%s: class 0 has no name: number the classes from 0", key)
 		default: // BEiT's of ImageNet-22k: the names after a gap may be those of the next class
@@ -361,6 +354,18 @@ func labelsIn(o strictjson.Object, n int) ([]string, error) {
 		}
 	}
 	return labels, nil
+}
+
+// label is a name of a class, in a file also as a number.
+type label string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *label) UnmarshalJSON(raw []byte) error {
+	if number := json.Number(""); json.Unmarshal(raw, &number) == nil && raw[0] != '"' && number != "" {
+		*l = label(number)
+		return nil
+	}
+	return json.Unmarshal(raw, (*string)(l))
 }
 
 // timmLabels returns the names of n classes in label_names, nil if it is not there.

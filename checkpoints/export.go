@@ -248,9 +248,14 @@ func (e *export) check() error {
 		e.report = append(e.report, fmt.Sprintf("epsilon of the norms: %g in place of %g", e.Epsilon, c.Epsilon))
 		c.Epsilon = e.Epsilon
 	}
-	if problemTypes[e.Activation] != "" && (e.Format == formatTimm || e.Format == formatJAX) {
+	opened := softmax
+	if e.Format == formatTimm && c.Classes == 1 {
+		opened = noActivation
+	}
+	without := e.Format == formatTimm || e.Format == formatJAX
+	if without && problemTypes[e.Activation] != "" && e.Activation != opened {
 		e.report = append(e.report, fmt.Sprintf("scores: %s: not in the files, %s has no field for it: opened again, the "+
-			"model has softmax", activationText[e.Activation], e.Format))
+			"model has %s", activationText[e.Activation], e.Format, activationText[opened]))
 	}
 	return nil
 }

@@ -161,7 +161,8 @@ var problemTypes = map[string]string{sigmoid: "multi_label_classification", noAc
 // activationText describes these functions.
 var activationText = map[string]string{
 	sigmoid:      "the sigmoid of each logit (multi-label)",
-	noActivation: "the logits themselves (regression)",
+	noActivation: "the logits themselves",
+	softmax:      "softmax",
 }
 
 // configJSON returns the content of the config.json of the format.
@@ -288,8 +289,8 @@ func (e *export) card(weights string) exportFile {
 	if e.difference != "" {
 		row("difference", "%s", e.difference)
 	}
-	if text := activationText[e.Activation]; text != "" {
-		row("scores", "%s", text)
+	if problemTypes[e.Activation] != "" {
+		row("scores", "%s", activationText[e.Activation])
 	}
 	fmt.Fprintf(&b, "\n%s\nWritten by [wepe](https://github.com/wepe-go/wepe). To be added by its author: training data, "+
 		"accuracy, licence.\n", e.usage())

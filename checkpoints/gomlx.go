@@ -22,7 +22,6 @@ import (
 	"github.com/wepe-go/wepe/internal/weight"
 	"github.com/wepe-go/wepe/vit"
 	"github.com/wepe-go/wepe/vit/position"
-	"github.com/wepe-go/wepe/wepe"
 )
 
 // Options are what [Load] changes of a model: its head and image size (ImportOptions), and its position encoding. What
@@ -120,6 +119,9 @@ func Load(backend compute.Backend, scope *model.Scope, path string, o Options) (
 	return m, m.StartPositions(backend, old)
 }
 
+// starter is an encoder that begins at a pretrained table, as wepe.Encoder.
+type starter interface{ Start(compute.Backend) error }
+
 // StartPositions sets the variables of an encoding that is new in a model made from one with another encoding: those
 // that are added start so that the function of the model is unchanged (position.Spec.Neutral), and the gate of a hybrid
 // as "wepe_start" says. A line in Report names an added encoding that changes the function from the start.
@@ -143,7 +145,7 @@ func (m *Model) StartPositions(backend compute.Backend, from position.Encoding) 
 			m.Report = append(m.Report, fmt.Sprintf("positions: %s is added, and changes the model before any training", s.Name))
 		}
 	}
-	if hybrid, ok := position.As[wepe.Encoder](encoder); ok && encoding.BeginsWith(from) {
+	if hybrid, ok := position.As[starter](encoder); ok && encoding.BeginsWith(from) {
 		return hybrid.Start(backend)
 	}
 	return nil

@@ -41,7 +41,8 @@ type ImportOptions struct {
 }
 
 // Hints are what files without metadata lack: Google's, and timm's without config.json. A value that contradicts the
-// files is an error. The zero value is for complete files.
+// files is an error, except a name of timm's with "quickgelu" in it for weights of the other. The zero value is for
+// complete files.
 type Hints struct {
 	Grid         [2]int `json:"grid,omitzero"`           // rows and columns of patches of the position table in the file
 	AssumeSquare bool   `json:"assume_square,omitempty"` // Google's: without a Grid, the table belongs to a square grid
@@ -227,8 +228,12 @@ func (d described) lines() []string {
 		lines = append(lines, "license: the weights of DINOv3 and all copies come under the DINOv3 License: "+
 			"ai.meta.com/resources/models-and-libraries/dinov3-license")
 	}
-	if quick := d.slowGELU(); quick != "" {
-		lines = append(lines, "activation: exact GELU, as timm; the weights were trained with that of architecture "+quick)
+	if d.projects() {
+		lines = append(lines, fmt.Sprintf("head: a projection to %d numbers of CLIP's space, no classes", c.Classes))
+		if c.Activation == "" && slices.Contains(quickGELU, d.tag) {
+			lines = append(lines, "activation: exact GELU, as timm; the weights were trained with that of architecture "+
+				strings.Replace(d.architecture, "_clip_", "_clip_quickgelu_", 1))
+		}
 	}
 	return lines
 }
@@ -241,15 +246,12 @@ func (m *Imported) chooseHead(w *weights, found described, options ImportOptions
 			behind = name
 		}
 	}
-	projects := found.projects()
-	if has > 0 && behind == "" && !projects && (options.Classes == 0 || options.Classes == has) {
+	if has > 0 && behind == "" && (options.Classes == 0 || options.Classes == has) {
 		return false, nil
 	}
 	if options.Classes == 0 {
 		reason := "has no head"
-		if projects {
-			reason = "has a projection into the space of CLIP's texts in place of classes"
-		} else if has > 0 {
+		if has > 0 {
 			reason = fmt.Sprintf("has a head behind %s, which this model lacks", behind)
 		}
 		if !options.HeadOptional {

@@ -586,20 +586,17 @@ func TestImport_TowersOfCLIP(t *testing.T) {
 		return put(t, timm, made(timm, c), fmt.Sprintf(`%s,"pretrained_cfg":{"tag":%q}%s}`, strings.TrimSuffix(config, "}"),
 			tag, more))
 	}
-	quick := ImportOptions{HeadOptional: true, Hints: Hints{Architecture: "vit_base_patch16_clip_quickgelu_224"}}
-	for tag, headless := range map[string]bool{"openai": true, "laion2b": true, "openai_ft_in1k": false} {
+	quick := ImportOptions{Hints: Hints{Architecture: "vit_base_patch16_clip_quickgelu_224"}}
+	for tag, want := range map[string]string{"openai": noActivation, "laion2b": noActivation, "openai_ft_in1k": softmax} {
 		path := file(tag, "")
-		m := imported(t, path, ImportOptions{HeadOptional: true})
-		is.Equal(t, tag+" has no classes", m.Headless(), headless)
-		is.Equal(t, tag+" as timm", m.Config.Activation, vit.Config{}.Activation)
+		m := imported(t, path, ImportOptions{})
+		is.Equal(t, tag, []string{m.Activation, m.Config.Activation}, []string{want, ""})
+		told(t, tag, m.Report, "head: ", want == noActivation)
 		told(t, tag, m.Report, "activation: ", tag == "openai")
 		is.Equal(t, tag, imported(t, path, quick).Config.Activation, "quick_gelu")
-		var option *OptionError
-		_, err := Import(path, ImportOptions{})
-		is.Equal(t, fmt.Sprint(tag, ": ", err), errors.As(err, &option), headless)
 	}
 	names := strings.TrimSuffix(strings.Repeat(`"x",`, 512), ",")
-	is.Equal(t, "named", imported(t, file("openai", `,"label_names":[`+names+`]`), ImportOptions{}).Headless(), false)
+	is.Equal(t, "named", imported(t, file("openai", `,"label_names":[`+names+`]`), ImportOptions{}).Activation, softmax)
 }
 
 // Weights of timm without a config.json have the sizes of the architecture, and their grid from the options.

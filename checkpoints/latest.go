@@ -196,9 +196,9 @@ func fileExists(path string) bool {
 	return err == nil
 }
 
-// LockFile is the lock of a run directory. Unlocking does not remove it: otherwise two processes could lock two
+// lockName is the lock file of a run directory. Unlocking does not remove it: otherwise two processes could lock two
 // files of the same name.
-const LockFile = ".lock"
+const lockName = ".lock"
 
 // ErrInUse means that another process has locked a run directory.
 var ErrInUse = errors.New("in use by another process")
@@ -209,7 +209,7 @@ func Lock(dir string) (unlock func() error, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, errors.Wrap(err, "checkpoints: run directory")
 	}
-	lock := flock.New(filepath.Join(dir, LockFile))
+	lock := flock.New(filepath.Join(dir, lockName))
 	locked, err := lock.TryLock()
 	if err != nil {
 		return nil, errors.Wrapf(err, "checkpoints: locking %s", dir)

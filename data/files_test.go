@@ -143,6 +143,10 @@ func TestFolder_Refuses(t *testing.T) {
 		"train/a/1.png val/a/1.png val/b/1.png":         {names: "val: folder b"},
 		"train/a/1.png val/a/1.txt":                     {names: "val: class folder a"},
 		"train/a/1.png train/2.png val/a/1.png b/1.png": {ErrSplits, "b"},
+		// Kaggle's dogs-vs-cats, aptos2019-blindness-detection and intel-image-classification.
+		"train/cat.0.jpg train/dog.0.jpg test1/1.jpg":                     {ErrSplits, "test1 and train"},
+		"train_images/1.png test_images/2.png":                            {ErrSplits, "test_images and train_images"},
+		"seg_train/seg_train/sea/1.jpg seg_test/sea/1.jpg seg_pred/1.jpg": {ErrSplits, "seg_test and seg_train"},
 	} {
 		dir := named(t, strings.Fields(paths)...)
 		parts, err := Folder(dir)

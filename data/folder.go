@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/wepe-go/wepe/internal/disk"
@@ -84,7 +85,8 @@ func hidden(name string) bool { return strings.HasPrefix(name, ".") || name == "
 // classFolders lists the images of all class folders of a directory.
 func (in found) classFolders(dir string, classes []string) (*Files, error) {
 	if len(in.folders) == 0 {
-		return nil, fmt.Errorf("%s has no class folders: put the images of each class in a folder of its name", dir)
+		return nil, fmt.Errorf("%s has no class folders%s: put the images of each class in a folder of its name, or rename "+
+			"it, for example to .%s, which is skipped", dir, in.besides(), filepath.Base(dir))
 	}
 	if classes == nil {
 		classes = in.folders
@@ -305,10 +307,29 @@ func (in found) splits(dir string) (folders [3]string, err error) {
 		nested = nested || in.images[name] != nil && !slices.ContainsFunc(in.images[name], beside)
 	}
 	if nested = nested || deep && train && len(named) > 1; !nested && (!train || len(others) > 0) {
-		return folders, nil
+		return folders, in.likeSplits(dir)
 	}
 	others = slices.DeleteFunc(others, func(name string) bool { return in.images[name] == nil })
 	return bySplit(dir, "folders", named, others)
+}
+
+// likeSplits refuses folders most of which have names with words for splits, as train_images and test_images, or train
+// and test1: their classes would be the splits.
+func (in found) likeSplits(dir string) error {
+	like, words := map[int]string{}, false
+	for _, name := range in.folders {
+		for _, word := range strings.FieldsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) }) {
+			if split := splitOf(word); split >= 0 {
+				like[split], words = name, words || splitOf(name) < 0
+			}
+		}
+	}
+	if !words || like[0] == "" || len(like) < 2 || 2*len(like) <= len(in.folders) {
+		return nil
+	}
+	names := slices.Sorted(maps.Values(like))
+	return fmt.Errorf("%s: %w: %s would be classes: name them train, val and test, with a folder for each class in "+
+		"them, or move what is no class out of the directory", dir, ErrSplits, strings.Join(names, " and "))
 }
 
 // bySplit returns what a directory has of a kind for each split, by names of splits; others have no such name.

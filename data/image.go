@@ -131,6 +131,9 @@ func Identify(raw []byte, pixels int64) (e Encoded, err error) {
 	if len(raw) > maxFileBytes {
 		return e, fmt.Errorf("%w: more than %d bytes", ErrPixels, maxFileBytes)
 	}
+	if len(raw) == 0 {
+		return e, fmt.Errorf("%w, but empty; a row of a Parquet file that only names an image: embed it", ErrFormat)
+	}
 	limit := min(cmp.Or(pixels, MaxPixels), MaxPixels)
 	for _, f := range formats {
 		if !begins(raw, f.magic) {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/wepe-go/wepe/report"
 	"github.com/wepe-go/wepe/vit/position"
-	"github.com/wepe-go/wepe/wepe"
 )
 
 // Encoding returns the encoding of each patch, row by row. vectors are what an additive encoding adds, [Rows·Cols,
@@ -110,7 +109,7 @@ func (m *Model) scalars() (map[string]report.JSONFloat, error) {
 // warnings returns the warnings of the encoding before training, one line each.
 func (m *Model) warnings() (lines []string) {
 	for _, encoder := range m.eachEncoder() {
-		if e, ok := encoder.(wepe.Encoder); ok && e.Warning() != "" {
+		if e, ok := encoder.(interface{ Warning() string }); ok && e.Warning() != "" {
 			lines = append(lines, e.Warning())
 		}
 	}

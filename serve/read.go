@@ -3,6 +3,7 @@
 package serve
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -119,6 +120,9 @@ func (u *upload) read(w http.ResponseWriter, r *http.Request, parse func(io.Read
 		raw, err := u.all(body)
 		if err != nil {
 			return err
+		}
+		if parse != nil && bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) {
+			return failure{http.StatusUnsupportedMediaType, "body: JSON, but not sent as such: use Content-Type: application/json"}
 		}
 		return u.add(file{name: "body", raw: raw})
 	}

@@ -79,21 +79,14 @@ const (
 )
 
 func scalarVariable(scope *model.Scope, name string, value float64, learn bool) *model.Variable {
-	return fixed(weight.Float32(scope, name, weight.Constant(value)), !learn)
+	// Set at each build, because variables from a checkpoint are trainable.
+	return weight.Float32(scope, name, weight.Constant(value)).SetTrainable(learn)
 }
 
 // listVariable creates a variable with the given initial values.
 func listVariable(scope *model.Scope, name string, values []float64, learn bool) *model.Variable {
 	start := weight.AtOnce(func(*rand.Rand) []float64 { return values })
-	return fixed(weight.Float32(scope, name, start, len(values)), !learn)
-}
-
-// fixed freezes a variable, as those of a checkpoint are trainable; what the caller froze stays so.
-func fixed(v *model.Variable, fixes bool) *model.Variable {
-	if fixes {
-		v.SetTrainable(false)
-	}
-	return v
+	return weight.Float32(scope, name, start, len(values)).SetTrainable(learn)
 }
 
 // The released code's initial ω3′, softplus(0.12), and its clamps.

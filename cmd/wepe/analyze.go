@@ -334,12 +334,12 @@ func (o *costs) printMemory(out cli.Printer, of []string) error {
 	return err
 }
 
-// peakMemory is the peak memory of this process in bytes: on a GPU what nvidia-smi lists, 0 in a container with its own
-// process numbers; otherwise resident memory.
+// peakMemory is the peak memory of this process in bytes: on a GPU what nvidia-smi lists, 0 if there is none or, in a container,
+// processes have other numbers; otherwise resident memory.
 func peakMemory(onGPU bool) (bytes float64, err error) {
 	if onGPU {
-		listed, err := plugin.GPUMemory(context.Background())
-		return listed[os.Getpid()], err
+		listed, _ := plugin.GPUMemory(context.Background())
+		return listed[os.Getpid()], nil
 	}
 	for line := range strings.Lines(string(must.M1(os.ReadFile("/proc/self/status")))) {
 		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == "VmHWM:" {

@@ -103,8 +103,7 @@ func (o *comparison) run(c *cobra.Command, model string) error {
 	}
 	recipe = plainForKeep(recipe, slices.Contains(append(s.Aspects, recipe.Aspect), finetune.AspectKeep))
 	s.Tasks = []study.Task{task(recipe, compared, o.resample)}
-	o.fits(&s, recipe, compared, model)
-	o.startStudy(c, &s)
+	o.startStudy(c, &s, func() { o.fits(&s, recipe, compared, model) })
 	defer s.Backend.Finalize()
 	compared.DescribeTraining(recipe)
 	cli.Field("runs", "%s, %s weights, results in %s", recipe.Name, o.checkpoint, s.Dir)
@@ -167,8 +166,8 @@ func checkAspects(d *dataset.Dataset) {
 	}
 }
 
-// startStudy checks a study, and opens its backend.
-func (o *comparison) startStudy(c *cobra.Command, s *study.Study) {
+// startStudy checks a study, fits what is known of its images, and opens its backend.
+func (o *comparison) startStudy(c *cobra.Command, s *study.Study, fits func()) {
 	if _, indexed := os.LookupEnv("JOB_COMPLETION_INDEX"); o.shard != "" || !indexed {
 		cli.Unread(c, "with --shard, or where Kubernetes sets no JOB_COMPLETION_INDEX", "num-shards")
 	}
@@ -181,6 +180,7 @@ func (o *comparison) startStudy(c *cobra.Command, s *study.Study) {
 	}
 	s.Group = must.M1(cli.Join(o.mpi))
 	must.M(cli.Usage(s.Validate()))
+	fits()
 	s.Backend = openBackend(o.backend, o.devices)
 }
 

@@ -33,7 +33,7 @@ func verify() *cobra.Command {
 		Args: cobra.RangeArgs(1, 2),
 		Long: `Check the SHA-256 and the structure of all files of a model or run, or compare the logits of two models on the
 same random images. B may be an ONNX file (needs a build with -tags=onnx).`,
-		Example: "  wepe verify runs/shapes-shapes\n  wepe verify runs/shapes-shapes out/first"}
+		Example: "  wepe verify runs/shapes-shapes\n  wepe verify runs/shapes-shapes-learned out/first"}
 	f := cli.FlagsOf(c)
 	f.Int(&o.images, "images", 2, 1, 1024, "random images")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the images")

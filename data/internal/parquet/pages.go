@@ -68,11 +68,21 @@ func chunkOf(file io.ReaderAt, size int64, meta *format.FileMetaData, group, col
 	return chunk{file, meta.Schema, column, len(columns), m.Codec, at, end}, nil
 }
 
-// page is the header of a page.
+// page is a page, at first its header.
 type page struct {
 	format.PageHeader
-	content int64 // where its content begins
-	rows    int64 // 0 for a dictionary
+	content  int64 // where its content begins
+	rows     int64 // 0 for a dictionary
+	unpacked []byte
+}
+
+// byDictionary reports whether its values are numbers of those in a dictionary.
+func (p page) byDictionary() bool {
+	encoding := p.DataPageHeader.V.Encoding
+	if p.Type == format.DataPageV2 {
+		encoding = p.DataPageHeaderV2.V.Encoding
+	}
+	return encoding == format.PlainDictionary || encoding == format.RLEDictionary
 }
 
 // page reads the header of a page, and checks it before anything in it is used.
@@ -97,7 +107,8 @@ func (c chunk) page(at int64) (p page, err error) {
 	}
 	packed, size := p.CompressedPageSize, p.UncompressedPageSize
 	if min(packed, size) < 0 || max(packed, size) > maxPage || p.content+int64(packed) > c.end {
-		return p, fmt.Errorf("a page of %d and %d bytes at byte %d: the file is truncated or damaged", packed, size, at)
+		return p, fmt.Errorf("a page of %d and %d bytes at byte %d, want at most %d that are in the file: it is truncated "+
+			"or damaged, or write smaller row groups", packed, size, at, maxPage)
 	}
 	v0, v1, v2 := p.DictionaryPageHeader.V.NumValues, p.DataPageHeader.V.NumValues, p.DataPageHeaderV2.V.NumValues
 	if min(v0, v1, v2) < 0 || max(v0, v1, v2) > maxValues {
@@ -137,24 +148,106 @@ func (c chunk) pages() (found pages, err error) {
 	return found, nil
 }
 
-// read returns the values of a page from one on. dictionary is where that of the page is, 0 for none.
-func (c chunk) read(dictionary, at, first int64) (pq.Page, error) {
-	file, columns := []byte(magic), make([]format.ColumnChunk, c.columns)
-	meta, rows := &columns[c.column].MetaData, int64(0)
-	for _, part := range []struct {
-		at int64
-		to *int64
-	}{{dictionary, &meta.DictionaryPageOffset}, {at, &meta.DataPageOffset}} {
-		if part.at == 0 {
-			continue
-		}
-		p, content, err := c.unpacked(part.at)
-		if err != nil {
+// read returns the values of a page. dictionary is where that of the page is, 0 for none.
+func (c chunk) read(dictionary, at int64) (_ pq.Page, err error) {
+	var d, p page
+	if dictionary > 0 {
+		if d, err = c.unpacked(dictionary); err != nil {
 			return nil, err
 		}
-		p.CompressedPageSize, p.UncompressedPageSize, p.CRC = int32(len(content)), int32(len(content)), 0
-		*part.to, rows = int64(len(file)), p.rows
-		file = append(append(file, marshalled(p.PageHeader)...), content...)
+	}
+	if p, err = c.unpacked(at); err != nil {
+		return nil, err
+	}
+	return c.decode(d, p, 0)
+}
+
+// value returns a value of a page of byte arrays, null if there is none. dictionary returns that of the page.
+func (c chunk) value(dictionary func() (*entries, error), at, row int64) (value []byte, err error) {
+	p, err := c.unpacked(at)
+	if err != nil {
+		return nil, err
+	}
+	var d *entries
+	places := page{}
+	if p.byDictionary() {
+		if d, err = dictionary(); err != nil {
+			return nil, err
+		}
+		places = d.places
+	}
+	decoded, err := c.decode(places, p, row)
+	if err != nil {
+		return nil, err
+	}
+	defer pq.Release(decoded)
+	var one [1]pq.Value
+	if n, err := decoded.Values().ReadValues(one[:]); n == 0 {
+		return nil, fmt.Errorf("a page without its values: %w", err)
+	}
+	switch raw := one[0].ByteArray(); {
+	case one[0].IsNull():
+		return nil, nil
+	case d != nil:
+		return d.value(binary.LittleEndian.Uint32(raw)), nil
+	default:
+		return bytes.Clone(raw), nil
+	}
+}
+
+// entries are the values of a page by which other pages write numbers. pyarrow puts whole row groups of images into
+// one. In its place the library gets one of the numbers themselves.
+type entries struct {
+	content []byte
+	ends    []int // of the values, each behind its length
+	places  page
+}
+
+// dictionary reads a dictionary of byte arrays.
+func (c chunk) dictionary(at int64) (*entries, error) {
+	p, err := c.unpacked(at)
+	if err != nil {
+		return nil, err
+	}
+	n := int(p.DictionaryPageHeader.V.NumValues)
+	d, places, rest := &entries{content: p.unpacked}, []byte(nil), p.unpacked
+	for k := range n {
+		if len(rest) < 4 || uint64(binary.LittleEndian.Uint32(rest)) > uint64(len(rest)-4) {
+			return nil, fmt.Errorf("the dictionary at byte %d has fewer than its %d values: the file is damaged", at, n)
+		}
+		rest = rest[4+binary.LittleEndian.Uint32(rest):]
+		d.ends = append(d.ends, len(d.content)-len(rest))
+		places = binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(places, 4), uint32(k))
+	}
+	p.unpacked = places
+	d.places = p
+	return d, nil
+}
+
+// value returns a copy of a value.
+func (d *entries) value(k uint32) []byte {
+	begin := 4
+	if k > 0 {
+		begin += d.ends[k-1]
+	}
+	return bytes.Clone(d.content[begin:d.ends[k]])
+}
+
+// decode returns the values of an unpacked page from one on; dictionary may be the zero value.
+func (c chunk) decode(dictionary, data page, first int64) (pq.Page, error) {
+	file, columns := []byte(magic), make([]format.ColumnChunk, c.columns)
+	meta, rows := &columns[c.column].MetaData, data.rows
+	for _, part := range []struct {
+		page
+		to *int64
+	}{{dictionary, &meta.DictionaryPageOffset}, {data, &meta.DataPageOffset}} {
+		if part.unpacked == nil {
+			continue
+		}
+		size := int32(len(part.unpacked))
+		part.CompressedPageSize, part.UncompressedPageSize, part.CRC = size, size, 0
+		*part.to = int64(len(file))
+		file = append(append(file, marshalled(part.PageHeader)...), part.unpacked...)
 	}
 	meta.NumValues, meta.TotalCompressedSize = rows, int64(len(file)-len(magic))
 	footer := marshalled(format.FileMetaData{Version: 1, Schema: c.schema, NumRows: rows,
@@ -181,17 +274,17 @@ func marshalled(v any) []byte {
 	return raw
 }
 
-// unpacked returns a page and its content, which has exactly the size that the header declares.
-func (c chunk) unpacked(at int64) (p page, content []byte, err error) {
+// unpacked returns a page with its content, which has exactly the size that the header declares.
+func (c chunk) unpacked(at int64) (p page, err error) {
 	if p, err = c.page(at); err != nil {
-		return p, nil, err
+		return p, err
 	}
 	raw := make([]byte, p.CompressedPageSize)
 	if _, err := c.file.ReadAt(raw, p.content); err != nil {
-		return p, nil, disk.Damage(err)
+		return p, disk.Damage(err)
 	}
 	if sum := uint32(p.CRC); sum != 0 && sum != crc32.ChecksumIEEE(raw) {
-		return p, nil, fmt.Errorf("the page at byte %d has another checksum: the file is damaged", at)
+		return p, fmt.Errorf("the page at byte %d has another checksum: the file is damaged", at)
 	}
 	codec, levels := c.codec, 0 // levels are never compressed
 	if v2 := p.DataPageHeaderV2.V; p.Type == format.DataPageV2 {
@@ -203,18 +296,18 @@ func (c chunk) unpacked(at int64) (p page, content []byte, err error) {
 	size := int(p.UncompressedPageSize)
 	switch packed := len(raw) - levels; {
 	case levels < 0 || packed < 0 || size < levels:
-		return p, nil, fmt.Errorf("a page of %d and %d bytes at byte %d has %d bytes of levels: the file is damaged",
+		return p, fmt.Errorf("a page of %d and %d bytes at byte %d has %d bytes of levels: the file is damaged",
 			len(raw), size, at, levels)
 	case size > maxUnproved && size/maxRatio > packed:
-		return p, nil, fmt.Errorf("a page of %d bytes that unpack to %d at byte %d: more than %d times as many", packed, size,
+		return p, fmt.Errorf("a page of %d bytes that unpack to %d at byte %d: more than %d times as many", packed, size,
 			at, maxRatio)
 	}
-	content = make([]byte, size)
-	copy(content, raw[:levels])
-	if err := unpack(content[levels:], raw[levels:], codec); err != nil {
-		return p, nil, fmt.Errorf("a page at byte %d does not unpack to the %d bytes that its header says: %w", at, size, err)
+	p.unpacked = make([]byte, size)
+	copy(p.unpacked, raw[:levels])
+	if err := unpack(p.unpacked[levels:], raw[levels:], codec); err != nil {
+		return p, fmt.Errorf("a page at byte %d does not unpack to the %d bytes that its header says: %w", at, size, err)
 	}
-	return p, content, nil
+	return p, nil
 }
 
 var unzstd, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecodeAllCapLimit(true)) // no error

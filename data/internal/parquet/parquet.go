@@ -1,15 +1,16 @@
 // Copyright 2026 The wepe Authors. SPDX-License-Identifier: Apache-2.0
 
-// Package parquet reads labelled images from Parquet files in the layout of the Hugging Face hub: a column image with a
-// field bytes (an image file), and a column label with integers from 0.
+// Package parquet reads labelled images from Parquet files in the layout of the Hugging Face hub: a column image (or
+// img) with a field bytes (an image file), and a column label (or labels, fine_label) with integers from 0.
 //
 // Images are read in the random order of an epoch. The pages of a row group are found by their headers on first use;
-// then each image requires reading one page, about a megabyte. Memory contains a label and a fraction of a page index
-// per image.
+// then each image requires reading one page, about a megabyte, or a dictionary of its row group, of which the last two
+// are kept. Memory contains a label and a fraction of a page index per image.
 package parquet
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,9 +27,11 @@ import (
 )
 
 // The columns that are read.
-const (
-	imageColumn, bytesLeaf = "image", "bytes"
-	labelColumn            = "label"
+const bytesLeaf = "bytes"
+
+var (
+	imageColumns = []string{"image", "img"}
+	labelColumns = []string{"label", "labels", "fine_label"}
 )
 
 // Shards are the images of Parquet files.
@@ -38,6 +41,12 @@ type Shards struct {
 
 	files  []*os.File // open while they are in use
 	groups []*group
+
+	mu     sync.Mutex
+	recent [2]struct { // dictionaries, of neighbouring images the same
+		*group
+		*entries
+	}
 }
 
 // group is the images of a row group.
@@ -77,11 +86,24 @@ func (s *Shards) index(path string) (err error) {
 	if err != nil {
 		return err
 	}
-	image, label := leaf(p.Root(), imageColumn, bytesLeaf), leaf(p.Root(), labelColumn)
+	var image, label *pq.Column
+	for _, name := range imageColumns {
+		image = cmp.Or(image, leaf(p.Root(), name, bytesLeaf))
+	}
+	labelColumn := ""
+	for _, name := range labelColumns {
+		if column := leaf(p.Root(), name); label == nil && column != nil {
+			label, labelColumn = column, name
+		}
+	}
 	if image == nil || image.Type().Kind() != pq.ByteArray || label == nil ||
 		label.Type().Kind() != pq.Int64 && label.Type().Kind() != pq.Int32 {
-		return fmt.Errorf("want a column %s with %s and a column %s of integers, as in image datasets of the hub",
-			imageColumn, bytesLeaf, labelColumn)
+		var columns []string
+		for _, column := range p.Root().Columns() {
+			columns = append(columns, column.Name())
+		}
+		return fmt.Errorf("want a column %s with %s and a column %s of integers, not the columns %.200q: rename them",
+			strings.Join(imageColumns, " or "), bytesLeaf, strings.Join(labelColumns, ", "), columns)
 	}
 	for i, element := range p.Metadata().Schema {
 		p.Metadata().Schema[i].Name = strings.Clone(element.Name) // otherwise it keeps the whole footer
@@ -109,7 +131,7 @@ func (s *Shards) index(path string) (err error) {
 		s.groups = append(s.groups, &group{images, shard, row, before, sync.OnceValues(images.pages)})
 		row += int(meta.NumRows)
 	}
-	switch names := hubClasses(p); {
+	switch names := hubClasses(p, labelColumn); {
 	case shard == 0:
 		s.Classes = names
 	case names != nil && !slices.Equal(names, s.Classes):
@@ -139,7 +161,7 @@ func (s *Shards) addLabels(c chunk, row int) error {
 		return err
 	}
 	for _, p := range found.data {
-		page, err := c.read(found.dictionary, p.at, 0)
+		page, err := c.read(found.dictionary, p.at)
 		if err != nil {
 			return err
 		}
@@ -168,7 +190,7 @@ func (s *Shards) addLabels(c chunk, row int) error {
 }
 
 // hubClasses returns the class names that the hub's library writes into its files, nil if there are none.
-func hubClasses(p *pq.File) []string {
+func hubClasses(p *pq.File, labelColumn string) []string {
 	text, _ := p.Lookup("huggingface")
 	var about struct {
 		Info struct {
@@ -204,19 +226,30 @@ func (s *Shards) read(part int) (content []byte, err error) {
 		return nil, fmt.Errorf("no page has row %d of its group", row)
 	}
 	p := found.data[next-1]
-	page, err := g.chunk.read(found.dictionary, p.at, row-p.row)
-	if err != nil {
-		return nil, err
+	return g.value(func() (*entries, error) { return s.dictionary(g, found.dictionary) }, p.at, row-p.row)
+}
+
+// dictionary returns that of a row group, and keeps two of up to 64 MiB.
+func (s *Shards) dictionary(g *group, at int64) (*entries, error) {
+	s.mu.Lock()
+	for _, r := range s.recent {
+		if r.group == g {
+			s.mu.Unlock()
+			return r.entries, nil
+		}
 	}
-	defer pq.Release(page)
-	var value [1]pq.Value
-	if n, err := page.Values().ReadValues(value[:]); n == 0 {
-		return nil, fmt.Errorf("a page without its values: %w", err)
+	s.mu.Unlock()
+	if at == 0 {
+		return nil, errors.New("a page of a dictionary that is not there: the file is damaged")
 	}
-	if value[0].IsNull() {
-		return nil, nil
+	d, err := g.chunk.dictionary(at)
+	if err == nil && len(d.content) <= 64<<20 {
+		s.mu.Lock()
+		s.recent[1] = s.recent[0]
+		s.recent[0].group, s.recent[0].entries = g, d
+		s.mu.Unlock()
 	}
-	return bytes.Clone(value[0].ByteArray()), nil
+	return d, err
 }
 
 // group finds the row group of an image.

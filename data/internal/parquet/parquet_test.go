@@ -145,6 +145,21 @@ func TestIndex_EveryImageIsReadByItsIndex(t *testing.T) {
 	group.Wait()
 }
 
+// The columns of uoft-cs/cifar100, in their order.
+func TestIndex_ColumnsWithOtherNames(t *testing.T) {
+	path, want := filepath.Join(t.TempDir(), "a.parquet"), contents(2)
+	type cifar struct {
+		Img    img   `parquet:"img"`
+		Fine   int64 `parquet:"fine_label"`
+		Coarse int64 `parquet:"coarse_label"`
+	}
+	write(t, path, []cifar{{img{Bytes: want[0]}, 5, 1}, {img{Bytes: want[1]}, 3, 0}}, pq.KeyValueMetadata("huggingface",
+		strings.Replace(hub, `"label"`, `"fine_label"`, 1)))
+	f := opened(t, path)
+	is.Equal(t, "labels and classes", fmt.Sprint(f.Labels, f.Classes), "[5 3] [cat dog eel]")
+	reads(t, "img", f, 1, want[1])
+}
+
 // dictRow has a label of 32 bits by a dictionary, as pyarrow writes them.
 type dictRow struct {
 	Image *img  `parquet:"image,optional"`
@@ -230,6 +245,22 @@ func TestRead_CostsOnePageWithoutAPageIndex(t *testing.T) {
 			t.Errorf("%s: %d bytes were read for an image in a page of about 100,000", codec, c.read)
 		}
 	}
+	// As pyarrow writes them: all images of a group in one dictionary.
+	want, named := contents(100), make([]required[indices, int32], 100)
+	for i := range named {
+		named[i].Image.Bytes = want[i]
+	}
+	write(t, path, named)
+	f := opened(t, path)
+	reads(t, "in a dictionary", f, 99, want[99])
+	c := &counter{ReaderAt: f.files[0]}
+	f.groups[0].file = c
+	for _, i := range []int{97, 0, 98} {
+		reads(t, "in a dictionary", f, i, want[i])
+	}
+	if c.read > 3000 {
+		t.Errorf("%d bytes were read for images in a dictionary that was read before", c.read)
+	}
 }
 
 // Schemas of other datasets, wrong labels and broken footers are refused in one line with the path, also behind another
@@ -259,10 +290,10 @@ func TestIndex_Refuses(t *testing.T) {
 			write(t, path, []struct {
 				Label int64 `parquet:"label"`
 			}{{1}})
-		}, imageColumn},
-		"an image as text": {func() { write(t, path, []required[string, int32]{{"x", 1}}) }, imageColumn},
-		"labels as text":   {func() { write(t, path, []required[img, string]{{img{}, "cat"}}) }, labelColumn},
-		"several images":   {func() { write(t, path, []required[[]img, int32]{{[]img{{}}, 1}}) }, imageColumn},
+		}, "image or img"},
+		"an image as text": {func() { write(t, path, []required[string, int32]{{"x", 1}}) }, `not the columns ["image" "label"]`},
+		"labels as text":   {func() { write(t, path, []required[img, string]{{img{}, "cat"}}) }, "a column label, labels"},
+		"several images":   {func() { write(t, path, []required[[]img, int32]{{[]img{{}}, 1}}) }, "image or img"},
 		"names": {func() {
 			write(t, path, rows[:2], pq.KeyValueMetadata("huggingface", strings.Replace(hub, "dog", "cow", 1)))
 		}, "cow"},

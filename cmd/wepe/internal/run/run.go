@@ -98,7 +98,12 @@ func resolved(path string) string {
 func Check(dir string, d Description) error { return d.compare(dir, false) }
 
 // Claim is described at Check.
-func Claim(dir string, d Description) error { return d.compare(dir, begun(dir, d.Study)) }
+func Claim(dir string, d Description) error {
+	if err := d.compare(dir, true); err == nil || begun(dir, d.Study) {
+		return err
+	}
+	return Check(dir, d)
+}
 
 func (d Description) compare(dir string, settings bool) error {
 	was, err := Read(dir)
@@ -152,16 +157,31 @@ func (d Description) identity(other Description, settings bool) engine.RunIdenti
 	return i
 }
 
-// begun reports whether a directory, or in a study that of a run, has a checkpoint or rows. A run of a study that has a
-// lock may be on its way to them.
+// begun reports whether a directory, or in a study that of a run, has a checkpoint or rows, or another process on its
+// way to them.
 func begun(dir string, study bool) bool {
-	runs, names := "", []string{engine.RowsFile, checkpoints.LastDir + "/*", checkpoints.BestDir + "/*"}
+	dirs := []string{dir}
 	if study {
-		runs, names = "*/", append(names, checkpoints.LockFile)
+		entries, _ := os.ReadDir(dir)
+		for _, e := range slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return !e.IsDir() }) {
+			dirs = append(dirs, filepath.Join(dir, e.Name()))
+		}
 	}
-	for _, name := range names {
-		if found, _ := fs.Glob(os.DirFS(dir), runs+name); len(found) > 0 {
+	for i, of := range dirs {
+		for _, name := range []string{engine.RowsFile, checkpoints.LastDir + "/*", checkpoints.BestDir + "/*"} {
+			if found, _ := fs.Glob(os.DirFS(of), name); len(found) > 0 {
+				return true
+			}
+		}
+		if i == 0 { // a run itself is locked before it writes
+			continue
+		}
+		unlock, err := checkpoints.Lock(of)
+		if errors.Is(err, checkpoints.ErrInUse) {
 			return true
+		}
+		if err == nil {
+			_ = unlock()
 		}
 	}
 	return false
