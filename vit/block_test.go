@@ -215,6 +215,19 @@ func TestDropoutActsInTrainingOnly(t *testing.T) {
 		c := small("none", poolClass)
 		field(&c, name).SetFloat(rate)
 		gomlxtest.NearAbs(t, name+" in evaluation", logits(c, false), quiet, 0)
+		draws := 0
+		gomlxtest.Build(t, gomlxtest.Seeded(t, 9), func(s *model.Scope, in []*Node) []*Node {
+			s.Store().SetTraining(in[0].Graph(), true)
+			out := c.Logits(s.In("vit"), in[0])
+			for _, node := range in[0].Graph().Nodes() {
+				if node.Type() == NodeTypeRNGBitGenerator {
+					draws++
+				}
+			}
+			return []*Node{out}
+		}, noise(c, 2))
+		is.Equal(t, name+": draws", draws, map[string]int{"dropout": 1 + 2*c.Depth, "attention_dropout": c.Depth,
+			"drop_path": 2 * (c.Depth - 1)}[name])
 		is.Equal(t, name+" changes nothing in training", slices.Equal(logits(c, true), quiet), false)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
 	"gonum.org/v1/gonum/floats"
@@ -23,12 +24,16 @@ func TestEncoder_CoarserGridHasMeans(t *testing.T) {
 	const width, prefix = 6, 2
 	encoded := func(store *model.Store, rows, cols int, settings ...kv) []float64 {
 		return run(t, store, onlyIn(func(s *model.Scope, g *Graph) []*Node {
+			if settings[0]["field"] != nil { // without a prefix
+				of := New(s, rows, cols, width).OnSphere().with(settings[1:]...).Field().Features(g)
+				return []*Node{Concatenate([]*Node{Zeros(g, shapes.Make(of.DType(), prefix, width)), of}, 0)}
+			}
 			return []*Node{New(s, rows, cols, width).WithPrefix(prefix).with(settings...).encoder().Encode(g)}
 		}), float32(0))[0]
 	}
 	forms := map[string]kv{
 		"tanh": {}, "sphere": {byCompression: compressSphere, ParamAlphaU: 0.9, ParamAlphaV: 0.8},
-		"mlp": {byCompression: compressSphere, ParamProjection: mlp}, "table": byTable,
+		"mlp": {byCompression: compressSphere, ParamProjection: mlp}, "table": byTable, "field": {"field": true},
 		"lut": {byCompression: compressSphere, byEvaluation: evaluateTable},
 	}
 	for i, c := range []struct{ trained, opened, denser [2]int }{
@@ -83,13 +88,15 @@ func testShift(t *testing.T, denser int) {
 	}
 	still := places(false)
 	seen := map[float64]bool{}
-	var least, most [2]float64 // in patches
+	ratios := map[float64]bool{} // of the steps along the axes, which are drawn apart
+	var least, most [2]float64   // in patches
 	for range draws {
 		moved := places(true)
 		floats.Sub(moved[0], still[0])
 		floats.Sub(moved[1], still[1])
 		dx, dy := moved[0][0], moved[1][0]
 		seen[dx], seen[dy] = true, true
+		ratios[math.Round(1e3*dx/dy)] = true
 		for axis, step := range [2]float64{dx / (2 * weierstrass.OmegaSquare / cols), dy / (0.7 * 2 * omega3 / rows)} {
 			least[axis], most[axis] = min(least[axis], step), max(most[axis], step)
 		}
@@ -103,6 +110,7 @@ func testShift(t *testing.T, denser int) {
 		gomlxtest.NearAbs(t, "steps along y", moved[1], y, 2e-6)
 	}
 	is.Equal(t, "different steps", len(seen), 2*draws)
+	is.Equal(t, "in different directions", len(ratios) > draws/2, true)
 	for axis := range least { // 31 uniform draws all lie above -0.7 of the bound with a probability of .7 %
 		if !(least[axis] >= -shift && least[axis] <= -0.7*shift && most[axis] >= 0.7*shift && most[axis] <= shift) {
 			t.Errorf("axis %d: moved by %g to %g patches, want most of ±%g", axis, least[axis], most[axis], shift)

@@ -270,7 +270,8 @@ func TestAttentionBias_EqualsTheHosts(t *testing.T) {
 		h := c.host
 		var b *relativeBias
 		got := run(t, model.NewStore(), func(s *model.Scope, in []*Node) []*Node {
-			b = biasOf(s, New(s, h.rows, h.cols, 1).WithPrefix(c.prefix).with(h.settings()))
+			s.Store().SetTraining(in[0].Graph(), true) // differences of patches do not depend on a shift
+			b = biasOf(s, New(s, h.rows, h.cols, 1).WithPrefix(c.prefix).with(h.settings(), kv{ParamShift: 0.3}))
 			bias, tokens := b.AttentionBias(in[0].Graph()), c.prefix+h.rows*h.cols
 			gomlxtest.NoError(t, bias.Shape().Check(dtypes.Float32, 3, tokens, tokens))
 			return []*Node{bias}

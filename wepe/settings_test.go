@@ -291,6 +291,7 @@ func TestScalars_AreTheSettings(t *testing.T) {
 		{"study", surrogate, kv{ParamSurrogate: surrogateSweep, ParamSurrogateBeta: 0.01, ParamSurrogateGamma: 0.5},
 			scalars{"omega3": field, "beta": 0.01, "gamma": 0.5, "strength": 1, "scale": 0.05},
 			[]string{"a", "b", "beta_raw", "gamma_raw", "modulation", "strength"}},
+		{"gate", hybrid, nil, with(paper, "lambda", 0.12), nil},
 		{"hybrid", hybrid, kv{ParamGate: 0.3, ParamLearnGate: false}, with(paper, "lambda", 0.3), []string{"gate_raw"}},
 		{"shut", hybrid, kv{ParamGate: 0}, with(paper, "lambda", 0), nil},
 		{"shut after training", func(c *Config, v *model.Variable) reporter {

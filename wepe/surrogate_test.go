@@ -54,13 +54,16 @@ func TestSurrogate_DropsHiddenUnitsInTraining(t *testing.T) {
 		encode := func(store *model.Store, training bool) []float64 {
 			return run(t, store, func(scope *model.Scope, in []*Node) []*Node {
 				scope.Store().SetTraining(in[0].Graph(), training)
-				return []*Node{surrogateOf(scope, rows, cols, 8, s).Encode(in[0].Graph())}
+				e := surrogateOf(scope, rows, cols, 8, s)
+				return []*Node{Concatenate([]*Node{e.Encode(in[0].Graph()), e.hiddenRows(in[0].Graph())}, 0)}
 			}, float32(0))[0]
 		}
 		store := model.NewStore()
 		evaluated := encode(store, false)
 		gomlxtest.Near(t, "evaluated again", encode(store, false), evaluated, 0)
-		changes := !slices.Equal(encode(store, true), evaluated)
+		trained := encode(store, true)
+		changes := !slices.Equal(trained, evaluated)
+		is.Equal(t, fmt.Sprint("hidden units that are 0: ", rates), slices.Contains(trained, 0), rates[1] > 0)
 		is.Equal(t, fmt.Sprintf("dropout %v in training changes", rates), changes, rates[0]+rates[1] > 0)
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 	"github.com/janpfeifer/must"
+	"gonum.org/v1/gonum/floats"
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/plugin"
@@ -183,6 +184,15 @@ func Spreads(t testing.TB, name string, values []float64, want float64) {
 	got := math.Sqrt(sum / float64(len(values)))
 	if !(math.Abs(got-want) <= 4*want/math.Sqrt(2*float64(len(values)))) {
 		t.Errorf("%s spreads %g over %d numbers, want %g", name, got, len(values), want)
+	}
+}
+
+// Uniform fails the test unless numbers are spread like a uniform distribution in ±bound.
+func Uniform(t testing.TB, name string, values []float64, bound float64) {
+	t.Helper()
+	Spreads(t, name, values, bound/math.Sqrt(3))
+	if most := floats.Norm(values, math.Inf(1)); !(most <= bound*(1+1e-6)) {
+		t.Errorf("%s has %g, want at most %g", name, most, bound)
 	}
 }
 

@@ -73,6 +73,11 @@ func TestAdaptersAreOfTheMatricesOfABlock(t *testing.T) {
 			t.Errorf("below %s/: %v, want %v", root, got, want)
 		}
 	}
+	store := gomlxtest.Seeded(t, 3)
+	Float32(store.Scope("/vit/block_00/attention/key"), "weights", Constant(1), 500, 3)
+	gomlxtest.NoError(t, Adapt(store.Scope("/vit"), 7, false))
+	a := gomlxtest.Values(t, store.GetVariable(LowRankRoot+"/vit/block_00/attention/key/weights/a").MustValue())
+	gomlxtest.Uniform(t, "A, as peft's", a, 1/math.Sqrt(500))
 	if err := Adapt(model.NewStore().Scope("/some/vit"), 2, true); err == nil {
 		t.Error("a model without attention is adapted")
 	}

@@ -5,6 +5,7 @@ package position
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
 	"github.com/wepe-go/wepe/internal/is"
+	"github.com/wepe-go/wepe/internal/weight"
 )
 
 // biases returns the bias of every block, one after the other, [depth, heads, tokens, tokens].
@@ -189,5 +191,15 @@ func TestATableIsResampledLinearly(t *testing.T) {
 		}, float32(0))[0]
 		const near = 0.6*a + 0.4*b
 		gomlxtest.NearAbs(t, fmt.Sprint(on), bias, []float64{b, near, a, near, b, near, a, near, b}, 1e-5)
+
+		c = onGrid("grid2d", on[0], on[1], 0, 1)
+		c.Width = 1
+		store = stored(map[string]any{"grid2d_rows": trained[0], "grid2d_cols": trained[1]})
+		rows := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
+			weight.Float32(store.Scope("/position/grid2d"), "table", weight.AtOnce(func(*rand.Rand) []float64 { return []float64{a, b} }),
+				trained[0], trained[1], 1)
+			return []*Node{MulScalar(acting[Adder](c, s).Encode(in[0].Graph()), 1)}
+		}, float32(0))[0]
+		gomlxtest.NearAbs(t, fmt.Sprint("grid2d ", on), rows, []float64{a, (a + b) / 2, b}, 1e-6)
 	}
 }

@@ -5,6 +5,7 @@ package position
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -75,6 +76,12 @@ func TestFoPECoefficientsBeginSpreadAsTheAuthors(t *testing.T) {
 		}
 		gomlxtest.Spreads(t, fmt.Sprint(heads), drawn, 0.3*math.Sqrt(2/float64((n+heads)*n)))
 	}
+}
+
+// With fewer pairs than frequencies the ones are at every second frequency.
+func TestFoPECoefficientsAreSpreadOverAllFrequencies(t *testing.T) {
+	gomlxtest.NearAbs(t, "[5 frequencies, 3 pairs]", fopeCoefficients(rand.New(rand.NewPCG(1, 2)), 1, 5, 3, 0),
+		[]float64{1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1}, 0)
 }
 
 // The first and the last period are those given, of any size, and the others between them geometric.
@@ -210,7 +217,7 @@ func TestDINOv3DrawsLogUniformFactorsAndUniformShifts(t *testing.T) {
 	// draws returns, for each axis, what is drawn in units of its greatest value, given the first and the last patch.
 	draws := func(params map[string]any, drawn func(first, last, still float64) float64) (axes [2][]float64) {
 		store := gomlxtest.Seeded(t, 3)
-		store.SetParams(map[string]any{ParamDINORopeShortest: 100.0, ParamDINORopeLongest: 100.0, ParamDINORopeRescale: 0.0})
+		store.SetParams(map[string]any{ParamDINORopeShortest: 100.0, ParamDINORopeLongest: 100.0})
 		store.SetParams(params)
 		exec := gomlxtest.Must(model.NewExec(gomlxtest.Backend(), store, func(s *model.Scope, in *Node) *Node {
 			s.Store().SetTraining(in.Graph(), true)
@@ -241,8 +248,9 @@ func TestDINOv3DrawsLogUniformFactorsAndUniformShifts(t *testing.T) {
 	}
 	for name, axes := range map[string][2][]float64{
 		"rescale": draws(map[string]any{ParamDINORopeRescale: 4.0}, factor(4)),
-		"jitter":  draws(map[string]any{ParamDINORopeJitter: 3.0}, factor(3)),
-		"shift": draws(map[string]any{ParamDINORopeShift: 0.5}, func(first, last, still float64) float64 {
+		"default": draws(nil, factor(2)), // a rescale, as DINOv3's
+		"jitter":  draws(map[string]any{ParamDINORopeRescale: 0.0, ParamDINORopeJitter: 3.0}, factor(3)),
+		"shift": draws(map[string]any{ParamDINORopeRescale: 0.0, ParamDINORopeShift: 0.5}, func(first, last, still float64) float64 {
 			if !(math.Abs(last+still-(first-still)) <= 1e-3) {
 				t.Fatalf("the first patch is shifted by %g, the last by %g", first-still, last+still)
 			}
@@ -256,8 +264,8 @@ func TestDINOv3DrawsLogUniformFactorsAndUniformShifts(t *testing.T) {
 				t.Errorf("%s: mean %.3f, mean square %.3f, greatest %.4f, want 0, .333 and 1", name, mean, square, most)
 			}
 		}
-		if _, product, _ := moments(axes[0], axes[1]); name == "rescale" {
-			gomlxtest.NearAbs(t, "rescale of the columns", axes[1], axes[0], 1e-3)
+		if _, product, _ := moments(axes[0], axes[1]); name == "rescale" || name == "default" {
+			gomlxtest.NearAbs(t, name+" of the columns", axes[1], axes[0], 1e-3)
 		} else if 3*math.Abs(product) > 4/math.Sqrt(n) {
 			t.Errorf("%s: rows and columns are correlated: %.2f", name, 3*product)
 		}
