@@ -187,10 +187,31 @@ func testFusedAttention(t *testing.T) {
 			if of.biased {
 				bias = Const(g, [][][][]float32{{{{0}}}})
 			}
-			mixed, weights := c.attend(s, q, MulScalar(q, 2), MulScalar(q, 3), bias, of.keeps)
+			k, v := MulScalar(q, 2), MulScalar(q, 3)
+			flash(q, k, v) // makes the constants
+			begin := len(g.Nodes())
+			added := func() (lines []string) { // the nodes from begin on
+				for _, node := range g.Nodes()[begin:] {
+					line := fmt.Sprint(node.Type(), node.Shape())
+					for _, input := range node.Inputs() {
+						if id := int(input.Id()); id < begin {
+							line += fmt.Sprint(" of ", id)
+						} else {
+							line += fmt.Sprint(" back ", int(node.Id())-id)
+						}
+					}
+					lines = append(lines, line)
+				}
+				begin = len(g.Nodes())
+				return lines
+			}
+			mixed, weights := c.attend(s, q, k, v, bias, of.keeps)
 			if is.Equal(t, name+": fused", weights == nil, of.want); weights == nil {
+				fused := added()
+				flash(q, k, v)
+				is.Equal(t, name+": nodes", fused, added())
 				t.Setenv(FusionEnv, "0") // the go backend has no fused softmax of bfloat16
-				mixed = flash(q, MulScalar(q, 2), MulScalar(q, 3))
+				mixed = flash(q, k, v)
 			}
 			in32 := ConvertDType(q, dtypes.Float32)
 			exact, _ := c.attend(s, in32, MulScalar(in32, 2), MulScalar(in32, 3), nil, true)
