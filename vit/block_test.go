@@ -79,21 +79,6 @@ func TestActivationsAreTheirFormulas(t *testing.T) {
 	}
 }
 
-func TestSwiGLUIsTheHiddenLayerTimesTheSiLUOfTheGate(t *testing.T) {
-	c := small("none", poolClass)
-	c.SwiGLU = true
-	got := run(t, trained(t, c), func(s *model.Scope, in []*Node) []*Node {
-		trace := c.Trace(s.In("vit"), in[0], false)
-		b := trace.Blocks[1]
-		return []*Node{b.Activated, b.Hidden, b.Gate, trace.Logits}
-	}, noise(c, 2))
-	var want []float64
-	for i, gate := range got[2] {
-		want = append(want, got[1][i]*gate/(1+math.Exp(-gate)))
-	}
-	gomlxtest.Near(t, "activated", got[0], want, 1e-5)
-}
-
 // SigLIP's head, in numbers: y is the output of the attention of one learned query, pooled is y + mlp(norm(y)).
 func TestTheMapPoolIsTheAttentionOfALearnedQuery(t *testing.T) {
 	for _, prefix := range []bool{false, true} { // whether class token and registers are pooled too

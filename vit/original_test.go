@@ -11,7 +11,6 @@ import (
 
 	. "github.com/gomlx/gomlx/core/graph"
 	"github.com/gomlx/gomlx/ml/model"
-	"gonum.org/v1/gonum/floats"
 
 	"github.com/wepe-go/wepe/internal/fixtures"
 	"github.com/wepe-go/wepe/internal/gomlxtest"
@@ -36,8 +35,6 @@ type originalMeta struct {
 	Config, Model any        // sizes, in one of them
 	Grids         [][2]int   `json:"grids_h_w"`
 	Tolerance     tolerances // by what is compared
-	ProbeScale    float64    `json:"eps_probe_scale"`
-	NonSquare     [2]int     `json:"nonsquare_img_size"`
 	Rotated       int        `json:"rotated_layer"`
 	Cases         []struct {
 		Name       string
@@ -217,24 +214,13 @@ func gradients(y, weights *Node, of []*Node) []*Node {
 	return Gradient(ReduceAllSum(Mul(y, weights)), of...)
 }
 
-// timmViT is the model of the timm_vit set, with probe some of its weights scaled.
-func timmViT(t *testing.T, probe bool) (*original, Config) {
-	f := load(t, "timm_vit")
-	c := f.config("learned", nil)
-	for _, name := range []string{"cls_token", "pos_embed", "patch_embed.proj.weight", "patch_embed.proj.bias"} {
-		if probe {
-			floats.Scale(f.ProbeScale, f.Tensors[name].Data)
-		}
-	}
-	f.timm(c)
-	f.Set("position/embedding", f.Get("pos_embed").Data, c.Tokens(), c.Width)
-	f.AllUsed("")
-	return f, c
-}
-
 func TestEveryStageEqualsTimm(t *testing.T) {
 	fixtures.Each(t, func(t *testing.T) {
-		f, c := timmViT(t, false)
+		f := load(t, "timm_vit")
+		c := f.config("learned", nil)
+		f.timm(c)
+		f.Set("position/embedding", f.Get("pos_embed").Data, c.Tokens(), c.Width)
+		f.AllUsed("")
 		f.compare("", func(s *model.Scope, in []*Node, add adds) {
 			trace, near := c.Trace(s.In("vit"), in[0], true), within(5e-5)
 			add("patch_embed", near, trace.Patches)
@@ -253,25 +239,6 @@ func TestEveryStageEqualsTimm(t *testing.T) {
 			add("pre_logits", near, trace.Pooled)
 			add("logits", near, trace.Logits)
 		}, "images_nhwc")
-	})
-}
-
-func TestNormEpsilonAndNonSquareImagesEqualTimm(t *testing.T) {
-	fixtures.Each(t, func(t *testing.T) {
-		logits := func(f *original, c Config, images, name string) {
-			f.compare("", func(s *model.Scope, in []*Node, add adds) {
-				add(name, within(5e-5), c.Logits(s.In("vit"), in[0]))
-			}, images)
-		}
-		f, c := timmViT(t, true)
-		logits(f, c, "images_nhwc", "eps_probe.logits")
-		for _, kind := range []string{"bicubic_aa", "bicubic", "bilinear", "bilinear_aa"} {
-			f, c := timmViT(t, false)
-			c.ImageRows, c.ImageCols = f.NonSquare[0], f.NonSquare[1]
-			gomlxtest.NoError(t, f.Store.DeleteVariable("/vit/position/embedding"))
-			f.Set("position/embedding", f.want["nonsquare.pos_embed_"+kind].Data, c.Tokens(), c.Width)
-			logits(f, c, "images_nonsquare_nhwc", "nonsquare.logits_"+kind)
-		}
 	})
 }
 

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	. "github.com/gomlx/gomlx/core/graph"
-	"github.com/gomlx/gomlx/core/tensors"
 	"github.com/gomlx/gomlx/ml/model"
 
 	"github.com/wepe-go/wepe/internal/fixtures"
@@ -161,20 +160,6 @@ func TestABiasIsZeroForThePrefixAndFiniteForAll(t *testing.T) {
 			gomlxtest.NearAbs(t, fmt.Sprint(label, heads), got, biases(t, bare, nil), 0)
 		}
 	}
-}
-
-// The rows are BeitRelativePositionBias.generate_relative_position_index((2, 3)) of transformers 5.23.0.
-func TestRowsOfPairsAreThoseOfBEiT(t *testing.T) {
-	r := relativeTable{c: Config{Grid: Grid{Rows: 2, Cols: 3, Prefix: 1}, Width: 4, Heads: 1}, rows: 2, cols: 3}
-	is.Equal(t, "rows", gomlxtest.Must(tensors.CopyFlatData[int64](r.allPairs()))(t), []int64{
-		17, 15, 15, 15, 15, 15, 15,
-		16, 7, 6, 5, 2, 1, 0,
-		16, 8, 7, 6, 3, 2, 1,
-		16, 9, 8, 7, 4, 3, 2,
-		16, 12, 11, 10, 7, 6, 5,
-		16, 13, 12, 11, 8, 7, 6,
-		16, 14, 13, 12, 9, 8, 7,
-	})
 }
 
 // A 1×2 grid has the scores a, b, a at the offsets -1, 0, 1. A 1×3 grid has five offsets, whose places among them, with
