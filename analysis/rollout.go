@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/floats"
+
+	"github.com/wepe-go/wepe/internal/resample"
 )
 
 // rolloutRow returns from·rollout [tokens] of one image, where rollout follows attention through all layers (Abnar and
@@ -38,18 +40,17 @@ func rolloutRow(layers [][]float32, heads int, from []float64) []float64 {
 // enlarge resizes a map [rows, cols] to [height, width] pixels bilinearly, with pixel centres at half-integers and the
 // border repeated.
 func enlarge(values []float64, rows, cols, height, width int) []float64 {
-	axis := func(i, out, in int) (low, high int, part float64) {
-		at := min(max((float64(i)+0.5)*float64(in)/float64(out)-0.5, 0), float64(in-1))
-		low = int(at)
-		return low, min(low+1, in-1), at - float64(low)
-	}
+	across := resample.Bilinear(cols, width)
 	out := make([]float64, 0, height*width)
-	for y := range height {
-		top, bottom, v := axis(y, height, rows)
-		for x := range width {
-			left, right, u := axis(x, width, cols)
-			out = append(out, (1-v)*((1-u)*values[top*cols+left]+u*values[top*cols+right])+
-				v*((1-u)*values[bottom*cols+left]+u*values[bottom*cols+right]))
+	for _, v := range resample.Bilinear(rows, height) {
+		for _, u := range across {
+			var sum float64
+			for i, down := range v.Weights {
+				for j, right := range u.Weights {
+					sum += down * right * values[(v.First+i)*cols+u.First+j]
+				}
+			}
+			out = append(out, sum)
 		}
 	}
 	return out

@@ -8,7 +8,6 @@ import (
 	"math"
 
 	"github.com/gomlx/gomlx/ml/model"
-	"github.com/gomlx/gomlx/support/exceptions"
 
 	"github.com/wepe-go/wepe/internal/setting"
 	"github.com/wepe-go/wepe/wepe/internal/elliptic"
@@ -72,13 +71,8 @@ func (c *Config) FromScope() *Config {
 
 // read applies the hyperparameters again after a form has set its defaults.
 func (c *Config) read() *Config {
-	if !c.fromScope {
-		return c
-	}
-	for _, row := range c.settings() {
-		if err := exceptions.TryCatch[error](func() { setting.Read(c.scope, []setting.Row{row}) }); err != nil {
-			refuse(row.Name, "%v", err)
-		}
+	if c.fromScope {
+		setting.Read(c.scope, c.settings())
 	}
 	return c
 }
@@ -108,7 +102,7 @@ func (c *Config) WithSum() *Config { c.evaluation = evaluateSum; return c }
 // WithTable evaluates ℘ by a look-up table, with ω3′ held fixed: mathematics.md, section 7.
 func (c *Config) WithTable() *Config { c.evaluation = evaluateTable; return c }
 
-// ConfigError is the error for invalid settings. Build panics with it and the graph executor returns it, so that a
+// ConfigError is the error for invalid settings, not for those of another type. Build panics with it and the graph executor returns it, so that a
 // search over settings can distinguish it from other failures.
 type ConfigError struct {
 	Param  string // the hyperparameter with the invalid value; "" if it is none alone

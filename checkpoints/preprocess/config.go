@@ -26,10 +26,10 @@ import (
 // std, where crop_mode "center" is ResizeShortest (ResizeCover if not square), "squash" ResizeExact, "border"
 // ResizeContain with the mean colour around, each to ⌊input_size/crop_pct⌋ and then cropped.
 func Parse(raw []byte, modelType string) (s Settings, err error) {
-	c, timm, err := parse(raw, modelType)
+	c, err := parse(raw, modelType)
 	switch {
 	case err != nil:
-	case timm:
+	case c.ofTimm:
 		s, err = c.timm()
 	default:
 		s, err = c.huggingFace()
@@ -46,10 +46,10 @@ func Parse(raw []byte, modelType string) (s Settings, err error) {
 // ParseNormalization reads only mean and standard deviation from the files of Parse, for any number of channels: one
 // value per channel, for pixels scaled to 0…1; nil if unknown.
 func ParseNormalization(raw []byte, modelType string, channels int) (mean, std []float64, err error) {
-	c, timm, err := parse(raw, modelType)
+	c, err := parse(raw, modelType)
 	var rescale float64
 	if err == nil {
-		rescale, mean, std, err = c.pixels(timm, channels)
+		rescale, mean, std, err = c.pixels(channels)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("preprocess: %w", err)
@@ -64,25 +64,27 @@ func ParseNormalization(raw []byte, modelType string, channels int) (mean, std [
 type config struct {
 	strictjson.Object
 	modelType string
+	ofTimm    bool
 }
 
-func parse(raw []byte, modelType string) (c config, timm bool, err error) {
+func parse(raw []byte, modelType string) (c config, err error) {
 	c.modelType = modelType
 	if c.Object, err = strictjson.ParseObject(raw); err != nil {
-		return c, false, err
+		return c, err
 	}
-	if c.Has("image_processor") {
+	switch {
+	case c.Has("image_processor"):
 		c.Object, err = c.Object.Object("image_processor")
-		return c, false, err
-	}
-	if c.Has("pretrained_cfg") {
+	case c.Has("pretrained_cfg"):
+		c.ofTimm = true
 		args, _ := c.Object.Object("model_args")
 		if c.Object, err = c.Object.Object("pretrained_cfg"); err == nil {
 			c.fineTuned(args)
 		}
-		return c, true, err
+	default:
+		c.ofTimm = c.Has("input_size")
 	}
-	return c, c.Has("input_size"), nil
+	return c, err
 }
 
 // fineTuned replaces the input size of the original model by that of a fine-tuned one's arguments, as timm does for
@@ -123,9 +125,9 @@ func (c config) sides(key string, names ...string) (sides []int, ok bool) {
 
 // pixels reads the normalization of pixels: the model's input is (pixel·rescale − mean)/std. Both are 0 if pixels are
 // not normalized, which for std means 1; the software's if the file does not specify them, nil if that is unknown.
-func (c config) pixels(timm bool, channels int) (rescale float64, mean, std []float64, err error) {
+func (c config) pixels(channels int) (rescale float64, mean, std []float64, err error) {
 	rescale, meanKey, stdKey, normalize := 1.0/255, "mean", "std", true
-	if !timm {
+	if !c.ofTimm {
 		meanKey, stdKey = "image_mean", "image_std"
 		on, err := c.Bool("do_rescale", true)
 		if err == nil && !on {
@@ -145,7 +147,7 @@ func (c config) pixels(timm bool, channels int) (rescale float64, mean, std []fl
 	}
 	if !c.Has(meanKey) && !c.Has(stdKey) {
 		byDefault := processor{pixels: imageNet} // timm's
-		if !timm {
+		if !c.ofTimm {
 			byDefault, _, err = c.processor()
 		}
 		if len(byDefault.pixels[0]) != channels {
@@ -154,16 +156,16 @@ func (c config) pixels(timm bool, channels int) (rescale float64, mean, std []fl
 		return rescale, slices.Clone(byDefault.pixels[0]), slices.Clone(byDefault.pixels[1]), err
 	}
 	const most = 1e4
-	if mean, err = c.perChannel(meanKey, timm, channels, -most, most); err == nil {
-		std, err = c.perChannel(stdKey, timm, channels, 1e-6, most)
+	if mean, err = c.perChannel(meanKey, channels, -most, most); err == nil {
+		std, err = c.perChannel(stdKey, channels, 1e-6, most)
 	}
 	return rescale, mean, std, err
 }
 
 // perChannel reads a number for each channel. If a model of other images has the numbers of RGB, timm uses their mean.
-func (c config) perChannel(key string, timm bool, channels int, low, high float64) ([]float64, error) {
+func (c config) perChannel(key string, channels int, low, high float64) ([]float64, error) {
 	numbers, err := c.Numbers(key, channels, low, high)
-	if err == nil || !timm {
+	if err == nil || !c.ofTimm {
 		return numbers, err
 	}
 	rgb, failed := c.Numbers(key, 3, low, high)
@@ -174,8 +176,8 @@ func (c config) perChannel(key string, timm bool, channels int, low, high float6
 }
 
 // setPixels sets Rescale, Mean and Std.
-func (c config) setPixels(s *Settings, timm bool) error {
-	rescale, mean, std, err := c.pixels(timm, len(s.Mean))
+func (c config) setPixels(s *Settings) error {
+	rescale, mean, std, err := c.pixels(len(s.Mean))
 	if err == nil && mean == nil {
 		err = errors.New("it does not specify mean and std")
 	}

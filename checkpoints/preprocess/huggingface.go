@@ -111,7 +111,7 @@ func (c config) huggingFace() (s Settings, err error) {
 		s.Crop = [2]int(sides)
 	}
 	s.Float = resize && byDefault.float
-	return s, c.setPixels(&s, false)
+	return s, c.setPixels(&s)
 }
 
 // hfResize reads size and resample.

@@ -24,7 +24,7 @@ func (c config) timm() (s Settings, err error) {
 	}
 	mode, modeErr := c.Text("crop_mode")
 	interpolation, kernelErr := c.Text("interpolation")
-	if err = cmp.Or(err, modeErr, kernelErr, c.setPixels(&s, true)); err != nil {
+	if err = cmp.Or(err, modeErr, kernelErr, c.setPixels(&s)); err != nil {
 		return s, err
 	}
 	if interpolation = cmp.Or(interpolation, string(Bicubic)); !slices.Contains(resamples, Resample(interpolation)) {

@@ -36,8 +36,8 @@ func newFoPE(scope *model.Scope, c Config) Encoder {
 		"training, 7 or more: frequencies with less than one period over them are taken out; 0 for the model's own, and 7 "+
 		"where it has fewer"))
 	f, mixed := fopeFrequencies(c, theta, cmp.Or(length, max(fopeShortest, c.Rows*c.Cols)))
-	tokens, rest := c.Tokens(), c.headDim()/2-mixed
-	cosBasis, sinBasis, isPrefix, isPatch := fopeBasis(c, f)
+	patches, rest := c.Rows*c.Cols, c.headDim()/2-mixed
+	cosBasis, sinBasis := fopeBasis(patches, f)
 	// The sum of the fans that torch's xavier_normal_ computes of a matrix for each head.
 	std := fopeGain * math.Sqrt(2/float64((len(f)+heads)*mixed))
 	start := weight.AtOnce(func(r *rand.Rand) []float64 { return fopeCoefficients(r, heads, len(f), mixed, std) })
@@ -49,43 +49,35 @@ func newFoPE(scope *model.Scope, c Config) Encoder {
 	mixtures := func(basis *tensors.Tensor, coefficients *Node) *Node {
 		// One product of two matrices: ONNX Runtime returns the product of a matrix and a stack in another order.
 		x := Reshape(TransposeAllAxes(coefficients, 1, 0, 2), len(f), heads*mixed)
-		return Reshape(DotProduct(ConstCachedTensor(x.Graph(), basis), x), tokens, heads, mixed)
+		return Reshape(DotProduct(ConstCachedTensor(x.Graph(), basis), x), patches, heads, mixed)
 	}
 
 	return newRotation("fope", c, true, func(g *Graph, block int) (cos, sin *Node) {
 		// No cosines and sines of one angle, so kernel.Rotate has no gradient for them. They are not trained.
 		cos = StopGradient(mixtures(cosBasis, ofCos.value(g, block)))
 		sin = StopGradient(mixtures(sinBasis, ofSin.value(g, block)))
-		cos = Add(cos, ConstCachedTensor(g, isPrefix))
 		if rest > 0 {
-			cos = Concatenate([]*Node{cos, Ones(g, shapes.Make(dtypes.Float32, tokens, heads, rest))}, -1)
-			sin = Concatenate([]*Node{sin, BroadcastToDims(ConstCachedTensor(g, isPatch), tokens, heads, rest)}, -1)
+			one := Ones(g, shapes.Make(dtypes.Float32, patches, heads, rest))
+			cos, sin = Concatenate([]*Node{cos, one}, -1), Concatenate([]*Node{sin, one}, -1)
 		}
-		return cos, sin
+		if c.Prefix > 0 {
+			one := Ones(g, shapes.Make(dtypes.Float32, c.Prefix, heads, mixed+rest))
+			cos, sin = Concatenate([]*Node{one, cos}, 0), Concatenate([]*Node{ZerosLike(one), sin}, 0)
+		}
+		return cos, sin // [tokens, heads, headDim/2]
 	})
 }
 
-// fopeBasis returns the waves of frequencies f before mixing, [tokens, len(f)], 0 for the prefix, and masks of the
-// prefix and the patches, [tokens, 1, 1].
-func fopeBasis(c Config, f []float64) (cos, sin, isPrefix, isPatch *tensors.Tensor) {
-	tokens := c.Tokens()
-	cosines, sines := make([]float32, tokens*len(f)), make([]float32, tokens*len(f))
-	prefix, patch := make([]float32, tokens), make([]float32, tokens)
-	for token := range tokens {
-		k := token - c.Prefix
-		if k < 0 {
-			prefix[token] = 1
-			continue
-		}
-		patch[token] = 1
-		for i := range f {
-			sin, cos := math.Sincos(float64(k) * f[i])
-			cosines[token*len(f)+i], sines[token*len(f)+i] = float32(cos), float32(sin)
+// fopeBasis returns the waves of frequencies f at n patches before mixing, [n, len(f)].
+func fopeBasis(n int, f []float64) (cos, sin *tensors.Tensor) {
+	var cosines, sines []float32
+	for k := range n {
+		for _, frequency := range f {
+			sin, cos := math.Sincos(float64(k) * frequency)
+			cosines, sines = append(cosines, float32(cos)), append(sines, float32(sin))
 		}
 	}
-	return tensors.FromFlatDataAndDimensions(cosines, tokens, len(f)),
-		tensors.FromFlatDataAndDimensions(sines, tokens, len(f)),
-		tensors.FromFlatDataAndDimensions(prefix, tokens, 1, 1), tensors.FromFlatDataAndDimensions(patch, tokens, 1, 1)
+	return tensors.FromFlatDataAndDimensions(cosines, n, len(f)), tensors.FromFlatDataAndDimensions(sines, n, len(f))
 }
 
 func fopeTrainedGrid(g Grid) map[string]any {
