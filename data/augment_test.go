@@ -90,6 +90,7 @@ func TestApply_AnErasedBoxHasTheSpecifiedAreaAndContent(t *testing.T) {
 	for _, noise := range []bool{false, true} {
 		a := Augment{RandomErasingProb: 0.25, EraseScale: [2]float64{0.05, 0.2}, EraseNoise: noise, Mean: mean, Std: std}
 		erased, area, tall := 0.0, 0.0, 0.0
+		var tops, lefts []float64 // in the room that the box leaves
 		var values [3][]float64
 		for k := range images {
 			p := a.Apply(&Image{Height: height, Width: width, Pixels: make([]uint8, 3*height*width)}, 2, 0, k)
@@ -110,6 +111,8 @@ func TestApply_AnErasedBoxHasTheSpecifiedAreaAndContent(t *testing.T) {
 			if erased, area = erased+1, area+part; ratio > 1 {
 				tall++
 			}
+			tops = append(tops, float64(top)/float64(height-(bottom-top)))
+			lefts = append(lefts, float64(left)/float64(width-(right-left)))
 			for i, v := range p.Window(top, left, bottom-top, right-left).Pixels {
 				values[i%3] = append(values[i%3], float64(v)/255)
 			}
@@ -117,6 +120,9 @@ func TestApply_AnErasedBoxHasTheSpecifiedAreaAndContent(t *testing.T) {
 		// 100 ± 9 of 400; a mean area of 0.125; half of them tall.
 		if erased < 60 || erased > 140 || !(math.Abs(area/erased-0.125) <= 0.02) || !(math.Abs(tall/erased-0.5) <= 0.25) {
 			t.Errorf("%g of %d erased, %g of the area in the mean, %g of them tall", erased, images, area/erased, tall)
+		}
+		for _, places := range [][]float64{tops, lefts} { // uniform: a tenth of each end is met by 60 boxes
+			is.Equal(t, "boxes lie anywhere", []bool{slices.Min(places) < 0.1, slices.Max(places) > 0.9}, []bool{true, true})
 		}
 		for c := range 3 {
 			m, variance := stat.PopMeanVariance(values[c], nil)
@@ -140,6 +146,15 @@ func TestApply_JitterVariesAsInTorchvision(t *testing.T) {
 	if mean := sum / n; !(math.Abs(mean-99.5) <= 2) || least > 61 || least < 60 || greatest < 139 || greatest > 140 {
 		t.Errorf("100 becomes %g to %g, %g in the mean, want 60 to 140 and 99.5", least, greatest, mean)
 	}
+	// Contrast moves the values 50 and 150 about their mean, 100, and saturation leaves grey as it is.
+	grey := func() *Image { return &Image{Height: 1, Width: 2, Pixels: []uint8{50, 50, 50, 150, 150, 150}} }
+	low, high := 255.0, 0.0
+	for k := range 500 {
+		v := float64(Augment{Jitter: [4]float64{1: 0.7}}.Apply(grey(), 1, 0, k).Pixels[0])
+		low, high = min(low, v), max(high, v)
+		is.Equal(t, "grey", Augment{Jitter: [4]float64{2: 0.7}}.Apply(grey(), 1, 0, k).Pixels, grey().Pixels)
+	}
+	gomlxtest.NearAbs(t, "50 by contrast", []float64{low, high}, []float64{15, 85}, 1.5)
 	// Hue: red turned by at most a tenth of the circle towards yellow or magenta keeps its value and saturation.
 	seen := map[string]bool{}
 	for k := range 200 {
@@ -297,6 +312,19 @@ func TestPolicy_AmountsAreThoseOfTheirSources(t *testing.T) {
 			}
 		}
 	}
+	// DeiT III's 3-Augment: Gaussian blur by a σ of 0.1 to 2, solarization at 128 (deit/augment.py).
+	three := gomlxtest.Must(parsePolicy("3-augment", [3]uint8{}))(t).choices
+	amount := func(name string, l level) float64 {
+		return three[slices.IndexFunc(three, func(c choice) bool { return c.name == name })].amount(l)
+	}
+	is.Equal(t, "choices of 3-Augment", len(three), 3)
+	is.Equal(t, "Solarize", amount("Solarize", level{}), 128)
+	var blurs []float64
+	for k := range 300 {
+		blurs = append(blurs, amount("GaussianBlur", level{r: rand.New(rand.NewPCG(uint64(k), 1))}))
+	}
+	is.Near(t, "the least blur", slices.Min(blurs), 0.125, 0.025)
+	is.Near(t, "the greatest blur", slices.Max(blurs), 1.975, 0.025)
 	// timm 1.0: _solarize_add_level_to_arg is min(128, int(level/10·110)); big_vision has no cap.
 	for name, want := range map[string]float64{"rand-m30-mmax30": 128, "rand-m11-mmax30": 121, "randaug(2,30)": 330} {
 		p := gomlxtest.Must(parsePolicy(name, [3]uint8{}))(t)
@@ -452,20 +480,24 @@ func within5(t *testing.T, name string, mean, want, variance float64, n int) {
 
 func TestPlan_FlipsAndCropsAreDrawnUniformly(t *testing.T) {
 	set := noise(4999, 3, 2, 1)
-	a := Augment{Pad: 2, HFlip: 0.3}
+	a := Augment{Pad: 2, HFlip: 0.3, VFlip: 0.2}
 	plan := a.Plan(set, 1, 0, 0, shuffled(4999))
-	flips := 0.0
+	flips, up := 0.0, 0.0
 	var tops, lefts [5]float64
 	for _, v := range plan.Windows {
 		w := windowOf(v)
 		if w.flip {
 			flips++
 		}
+		if w.flipUp {
+			up++
+		}
 		tops[w.top+2]++ // out of range would panic: offsets are -2…2
 		lefts[w.left+2]++
 	}
 	n := set.Len()
 	within5(t, "flips", flips/float64(n), 0.3, 0.3*0.7, n)
+	within5(t, "flips upside down", up/float64(n), 0.2, 0.2*0.8, n)
 	for k := range 5 {
 		within5(t, "top", tops[k]/float64(n), 0.2, 0.2*0.8, n)
 		within5(t, "left", lefts[k]/float64(n), 0.2, 0.2*0.8, n)
@@ -519,20 +551,29 @@ func TestPlan_MixingHappensWithItsProbability(t *testing.T) {
 	}
 	within5(t, "mixed", mixed/n, 0.6, 0.6*0.4, n)
 	within5(t, "cut", cut/n, 0.15, 0.15*0.85, n)
+	half := Augment{CutmixAlpha: 1e6, MixProb: 1, SwitchProb: 1} // λ is ½: boxes have √½ of the sides, cut at the border
+	tall, wide := float32(0), float32(0)
+	for batch := range 300 {
+		m := half.Plan(noise(5, 50, 30, 1), 1, 0, batch, []int{0, 1}).Mix
+		tall, wide = max(tall, m[2]-m[0]), max(wide, m[3]-m[1])
+	}
+	is.Equal(t, "the largest box", [2]float32{tall, wide}, [2]float32{35, 21})
 }
 
 // torchvision's RandomResizedCrop: the area is uniform, the logarithm of the ratio too. Kolmogorov and Smirnov's
 // distance of n draws is above 2.2/√n once in 8,000 times.
 func TestWindow_AreaIsUniformAndRatioLogUniform(t *testing.T) {
 	const n = 4001
-	a := Augment{CropScale: [2]float64{0.05, 0.3}, CropRatio: [2]float64{0.5, 3}} // all fit into a square
-	var areas, ratios []float64
+	a := Augment{CropScale: [2]float64{0.05, 0.3}, CropRatio: [2]float64{0.5, 2}} // all fit
+	var areas, ratios, tops, lefts []float64
 	for i := range n {
-		w := a.window(random.New(streamSample, 3, 0, i), 3000, 3000)
-		areas = append(areas, (float64(w.height)*float64(w.width)/9e6-0.05)/0.25)
-		ratios = append(ratios, math.Log(2*float64(w.width)/float64(w.height))/math.Log(6))
+		w := a.window(random.New(streamSample, 3, 0, i), 3000, 2900)
+		areas = append(areas, (float64(w.height)*float64(w.width)/8.7e6-0.05)/0.25)
+		ratios = append(ratios, math.Log(2*float64(w.width)/float64(w.height))/math.Log(4))
+		tops = append(tops, float64(w.top)/float64(3000-w.height))
+		lefts = append(lefts, float64(w.left)/float64(2900-w.width))
 	}
-	for name, values := range map[string][]float64{"areas": areas, "ratios": ratios} {
+	for name, values := range map[string][]float64{"areas": areas, "ratios": ratios, "tops": tops, "lefts": lefts} {
 		slices.Sort(values)
 		distance := 0.0
 		for i, v := range values {

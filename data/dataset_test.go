@@ -558,6 +558,9 @@ func TestShapes_HaveTheStatedAreaCentreAndDirection(t *testing.T) {
 		if s.shape < 2 && math.Hypot(row-place(s.row, height), column-place(s.column, width)) > 0.1/size {
 			t.Errorf("%+v lies at %.4f, %.4f, want %.4f, %.4f", s, row, column, place(s.row, height), place(s.column, width))
 		}
+		of := func(task string) int { return tasks[task].label(s) }
+		is.Equal(t, fmt.Sprintf("labels of %+v", s), []int{of(taskLocation), of(taskOrientation), of(taskShape)},
+			[]int{s.column / 2, int(float64(s.orientation) / 2.5), s.shape})
 		if s.shape == 1 { // the long axis of the ellipse, from its second moments
 			yy := moment(func(dy, _ float64) float64 { return dy * dy })
 			xx := moment(func(_, dx float64) float64 { return dx * dx })

@@ -405,6 +405,18 @@ func TestDetector_EvaluateDoesNotDependOnTheBatchSize(t *testing.T) {
 	}
 	is.Equal(t, "images with detections", len(images), test.Scenes.Len)
 	nearDetections(t, "batches of two", all[2], all[1], 1e-5)
+
+	others := *test.Scenes // the same categories, with other numbers
+	others.Categories = []coco.Category{{ID: 1, Name: "heart"}, {ID: 2, Name: "square"}, {ID: 3, Name: "ellipse"}}
+	_, found, err := d.Evaluate(Test{Scenes: &others})
+	gomlxtest.NoError(t, err)
+	id := func(of []coco.Category, name string) int64 {
+		return of[slices.IndexFunc(of, func(c coco.Category) bool { return c.Name == name })].ID
+	}
+	for i, f := range found {
+		own := d.Categories[slices.IndexFunc(d.Categories, func(c coco.Category) bool { return c.ID == all[2][i].CategoryID })]
+		is.Equal(t, "category "+own.Name, f.CategoryID, id(others.Categories, own.Name))
+	}
 }
 
 // nearDetections compares images, categories and scores.
