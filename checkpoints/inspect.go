@@ -86,7 +86,10 @@ func Inspect(path string, options ImportOptions) (*Info, error) {
 			graph.Finalize()
 		}
 	}
-	if err != nil {
+	switch {
+	case err != nil && o.run.Recipe.Architecture != "": // package finetune opens it as a whole run
+		info.Notes = append(info.Notes, err.Error())
+	case err != nil:
 		info.Refused = err.Error()
 	}
 	return info, nil

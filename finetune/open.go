@@ -101,6 +101,24 @@ func (o Source) Run() string {
 	return o.Path
 }
 
+// ModelName returns the name of the model at a path: a run's, not that of its checkpoint, and NAME of the hub's
+// models--owner--NAME/snapshots/COMMIT.
+func ModelName(path string) string {
+	if whole, err := filepath.Abs(path); err == nil { // "." has a name, too
+		path = whole
+	}
+	path = Source{Path: path}.Run()
+	if slices.Contains([]string{checkpoints.BestDir, checkpoints.LastDir}, filepath.Base(path)) {
+		path = filepath.Dir(path)
+	}
+	name := filepath.Base(path)
+	if of := filepath.Dir(path); filepath.Base(of) == "snapshots" {
+		parts := strings.Split(filepath.Base(filepath.Dir(of)), "--")
+		name = parts[len(parts)-1]
+	}
+	return name
+}
+
 // openedRun describes a checkpoint of a run.
 func openedRun(run *checkpoints.Checkpoint) Source {
 	o := Source{Path: run.Path, Format: "checkpoint", SHA256: run.SHA256}

@@ -57,7 +57,7 @@ func (run Run) Page(m *Model, row report.Result, figures ...report.Figure) error
 		page.Notes = append(page.Notes, strings.TrimPrefix(skipped, run.Dir+string(filepath.Separator)))
 	}
 	if run.From != "" {
-		page.From = filepath.Base(run.From)
+		page.From = ModelName(run.From)
 	}
 	if validation != nil {
 		page.Data = append(page.Data, fmt.Sprintf("validation: %d images", validation.Len()))

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -52,17 +51,8 @@ func newServed(m *finetune.Model) (*served, error) {
 	if err != nil {
 		return nil, err
 	}
-	path, err := filepath.Abs(m.Source.Run()) // "." has a name, too
-	if err != nil {
-		return nil, fmt.Errorf("serve: %w", err)
-	}
-	name := filepath.Base(path)
-	if of := filepath.Dir(path); filepath.Base(of) == "snapshots" { // models--owner--NAME/snapshots/COMMIT, of the hub
-		parts := strings.Split(filepath.Base(filepath.Dir(of)), "--")
-		name = parts[len(parts)-1]
-	}
 	s := &served{m, inference, card{
-		Name: name, Weights: m.Source.Weights.Name, Step: m.Source.Weights.Step, Position: c.Position,
+		Name: finetune.ModelName(m.Source.Path), Weights: m.Source.Weights.Name, Step: m.Source.Weights.Step, Position: c.Position,
 		Architecture: fmt.Sprintf("%s, depth %d, width %d, heads %d, patch %d", cmp.Or(r.Architecture, "ViT"), c.Depth,
 			c.Width, c.Heads, c.PatchSize),
 		Parameters: parameters, Size: [2]int{c.ImageRows, c.ImageCols}, Grid: [2]int{c.Rows(), c.Cols()},

@@ -4,6 +4,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"image"
 	"io"
@@ -106,9 +107,11 @@ func (o *extraction) run(c *cobra.Command, model string) error {
 	table := must.M1(job.Run(ctx))
 	out := cli.Output(c)
 	out.Field("features", "%d images of %s, width %d: %s", len(table.Images), list.Name, table.Width, job.Dir)
+	must.M(context.Cause(ctx))
 	o.classify(out, table)
+	must.M(context.Cause(ctx))
 	o.draw(out, job, table)
-	return nil
+	return context.Cause(ctx)
 }
 
 // images lists the images of --data.

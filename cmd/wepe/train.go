@@ -220,7 +220,7 @@ func (o *training) description(d *dataset.Dataset, r finetune.Recipe, model stri
 		model = whole
 	}
 	return run.Description{Data: d.Spec, Dataset: d.Name, Identity: d.Identity(), Recipe: r, Model: model, Seed: o.seed,
-		Open: o.open, Weights: o.checkpoint, Stream: d.Streams(r), Damaged: o.images.Damaged}
+		Open: o.open, Weights: o.checkpoint, Stream: d.Streams(r), Auto: d.StreamsCrops(r), Damaged: o.images.Damaged}
 }
 
 // named returns the recipe, by name or by what is trained.
@@ -482,7 +482,11 @@ func (o *resuming) run(c *cobra.Command, dir string) error {
 	if desc.Study {
 		return fmt.Errorf("%s holds the runs of wepe compare: repeat the compare command, which continues them", dir)
 	}
-	switch began := strconv.FormatBool(desc.Stream); {
+	began := strconv.FormatBool(desc.Stream)
+	if desc.Auto {
+		began = dataset.StreamAuto
+	}
+	switch {
 	case !c.Flags().Changed("stream"):
 		o.images.Stream = began
 	case described && o.images.Stream != began:
@@ -509,7 +513,7 @@ func (o *resuming) run(c *cobra.Command, dir string) error {
 	o.start(&r)
 	defer r.Backend.Finalize()
 	desc.Recipe, desc.Data, desc.Dataset, desc.Identity = r.Recipe, d.Spec, d.Name, d.Identity()
-	desc.Stream, desc.Damaged = d.Streams(r.Recipe), o.images.Damaged
+	desc.Stream, desc.Auto, desc.Damaged = d.Streams(r.Recipe), d.StreamsCrops(r.Recipe), o.images.Damaged
 	return finish(ctx, c, d.Fraction(desc.Fraction), r, desc)
 }
 

@@ -50,7 +50,7 @@ var ShapeTasks = []string{"where", "location", "orientation", "shape"}
 // Options are how images are read.
 type Options struct {
 	Download bool   // of CIFAR-100
-	Stream   string // reads the images of each batch from disk: streamAuto, Streamed or InMemory, "" for InMemory
+	Stream   string // reads the images of each batch from disk: StreamAuto, Streamed or InMemory, "" for InMemory
 	Workers  int
 	Damaged  string // error or skip
 	Verify   bool   // decodes every image before training
@@ -58,10 +58,10 @@ type Options struct {
 	Unlabelled bool // also accepts a directory of images without a folder per class
 }
 
-// Values of Options.Stream. streamAuto is Streamed for training images that a recipe crops at random: the crops of
+// Values of Options.Stream. StreamAuto is Streamed for training images that a recipe crops at random: the crops of
 // images in memory are of images that were cropped and resized already.
 const (
-	streamAuto = "auto"
+	StreamAuto = "auto"
 	Streamed   = "true"
 	InMemory   = "false"
 )
@@ -71,7 +71,7 @@ func (o *Options) Flags(f cli.Flags) {
 	f.Section("Reading --data")
 	f.BoolVar(&o.Download, "download", false, "download CIFAR-100 into the directory of --data if it is missing")
 	f.Choice(&o.Stream, "stream", "read the images of each batch from disk instead of all into memory; auto: the "+
-		"training images, where a recipe other than photos crops them at random", streamAuto, Streamed, InMemory)
+		"training images, where a recipe other than photos crops them at random", StreamAuto, Streamed, InMemory)
 	f.Lookup("stream").NoOptDefVal = Streamed
 	f.Int(&o.Workers, "workers", 0, 1, math.MaxInt, "with --stream: images decoded at the same time; default one per core")
 	f.Choice(&o.Damaged, "on-damaged", "with --stream: a damaged image is an error, or skipped, up to one in a hundred",
@@ -269,7 +269,7 @@ func (d *Dataset) absolute(prefix, path string) error {
 func (d *Dataset) DescribeTraining(r finetune.Recipe) {
 	r, _ = r.Resolve()
 	d.Describe(r.ValFraction)
-	if d.options.Stream == streamAuto && d.Streams(r) {
+	if d.options.Stream == StreamAuto && d.Streams(r) {
 		cli.Field("data", "training images are read for each batch: random crops are of the originals; --stream=false keeps "+
 			"resized images in memory and crops those")
 	}
@@ -455,7 +455,7 @@ func (d *Dataset) joined() (*Dataset, error) {
 	all, err := data.Join(d.Name, parts...)
 	out := *d
 	out.files, out.unsplit = [3]*data.Files{all}, nil
-	if out.options.Stream == streamAuto { // nothing is cropped at random
+	if out.options.Stream == StreamAuto { // nothing is cropped at random
 		out.options.Stream = InMemory
 	}
 	return &out, err
@@ -541,7 +541,12 @@ func (d *Dataset) Positional() bool { return d.Generated() || d.structured }
 func (d *Dataset) Streams(r finetune.Recipe) bool {
 	recipe, _, _ := strings.Cut(r.Name, " ") // a comparison adds its size and aspect
 	crops := r.Augment.CropScale != [2]float64{} && r.Aspect != finetune.AspectKeep && recipe != finetune.PhotosName
-	return d.options.Stream == Streamed || d.options.Stream == streamAuto && d.files[0] != nil && crops
+	return d.options.Stream == Streamed || d.options.Stream == StreamAuto && d.files[0] != nil && crops
+}
+
+// StreamsCrops reports whether only they are, because the recipe crops them.
+func (d *Dataset) StreamsCrops(r finetune.Recipe) bool {
+	return d.options.Stream == StreamAuto && d.Streams(r)
 }
 
 // Fraction returns the dataset with a part of its training images, for runs of wepe compare; 0 means all.

@@ -76,8 +76,8 @@ func TestStreams_WhereTheRecipeCrops(t *testing.T) {
 		recipe   finetune.Recipe
 		streamed [3]bool // train, validation, test
 	}{
-		{streamAuto, crops, [3]bool{true, false, false}}, {streamAuto, plain, [3]bool{}}, {streamAuto, keep, [3]bool{}},
-		{streamAuto, photos, [3]bool{}},
+		{StreamAuto, crops, [3]bool{true, false, false}}, {StreamAuto, plain, [3]bool{}}, {StreamAuto, keep, [3]bool{}},
+		{StreamAuto, photos, [3]bool{}},
 		{InMemory, crops, [3]bool{}}, {"", crops, [3]bool{}}, {Streamed, plain, [3]bool{true, true, true}},
 	} {
 		d := gomlxtest.Must(Open(t.Context(), dir, Options{Stream: c.stream}))(t)

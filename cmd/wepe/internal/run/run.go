@@ -49,9 +49,10 @@ type Description struct {
 	Fraction float64           `json:"fraction,omitempty"` // of the training images
 	Label    string            `json:"label,omitempty"`    // of the encoding in rows, unless it is the position
 	Stream   bool              `json:"stream,omitempty"`
-	Damaged  string            `json:"damaged,omitempty"` // images of a stream: error or skip
-	Subsets  bool              `json:"subsets,omitempty"` // the fraction differs for each seed
-	Study    bool              `json:"study,omitempty"`   // of wepe compare: the runs are in directories below
+	Auto     bool              `json:"stream_auto,omitempty"` // only training images are
+	Damaged  string            `json:"damaged,omitempty"`     // images of a stream: error or skip
+	Subsets  bool              `json:"subsets,omitempty"`     // the fraction differs for each seed
+	Study    bool              `json:"study,omitempty"`       // of wepe compare: the runs are in directories below
 }
 
 // Dir is the default directory of results; the last name may be empty.
@@ -264,12 +265,12 @@ func Local(c *cobra.Command, path string) string {
 			must.M(fmt.Errorf("MODEL %s: %w: want a run's directory, a model's file or directory, or hf://owner/name", path,
 				fs.ErrNotExist))
 		}
-		if runs, _ := fs.Glob(os.DirFS(path), "*/"+checkpoints.LastDir); len(runs) > 0 {
+		found, _, damaged := checkpoints.Find(path, checkpoints.Resume)
+		if runs, _ := fs.Glob(os.DirFS(path), "*/"+checkpoints.LastDir); len(runs) > 0 && found == nil && damaged == nil {
 			must.M(fmt.Errorf("MODEL %s contains %d runs: name one of them, for example %s", path, len(runs),
 				filepath.Join(path, filepath.Dir(runs[0]))))
 		}
-		_, described := os.Stat(filepath.Join(path, File))
-		if _, saved := os.Stat(filepath.Join(path, checkpoints.LastDir)); described == nil && saved != nil {
+		if _, described := os.Stat(filepath.Join(path, File)); described == nil && found == nil && damaged == nil {
 			must.M(fmt.Errorf("MODEL %s is a run that has saved no checkpoint yet: let it train, or continue it", path))
 		}
 		hints := []string{"grid", "assume-square", "architecture"}
@@ -297,7 +298,10 @@ func Local(c *cobra.Command, path string) string {
 
 // isRun reports whether MODEL, as NAME=MODEL too, has checkpoints.
 func isRun(model string) bool {
-	found, _, _ := checkpoints.Find(model[strings.Index(model, "=")+1:], "")
+	if _, err := os.Stat(model); err != nil {
+		model = model[strings.Index(model, "=")+1:]
+	}
+	found, _, _ := checkpoints.Find(model, "")
 	return found != nil
 }
 
@@ -328,6 +332,8 @@ func Origin(c *cobra.Command, path, weights string) (chosen, line string) {
 		if found.Kind != weights {
 			line += ", there are no " + weights + " weights"
 		}
+	} else if weights == checkpoints.LastDir && found.Kind == checkpoints.BestDir {
+		must.M(cli.Usagef("--checkpoint %s: %s has the best weights: name the directory of the run", weights, path))
 	}
 	return path, line
 }
