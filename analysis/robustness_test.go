@@ -157,7 +157,6 @@ func TestDisturbances_ChangePatchesAsNamed(t *testing.T) {
 	}
 }
 
-// Uncovered pixels have the mean colour of the dataset, not of one image and not black.
 // The name of a row says what was done.
 func TestDisturbances_AreThoseOfTheirNames(t *testing.T) {
 	set := testImages(2)
@@ -166,8 +165,9 @@ func TestDisturbances_AreThoseOfTheirNames(t *testing.T) {
 		"10 % occluded": occluded(set, 4, 0.1, 3), "20 % occluded": occluded(set, 4, 0.2, 3),
 		"30 % occluded": occluded(set, 4, 0.3, 3), "patches shuffled": shuffled(set, 4, 3),
 		"rotated by 5°": turned(movement{Rotation: 5, Scale: 1}), "rotated by 10°": turned(movement{Rotation: 10, Scale: 1}),
-		"rotated by 15°": turned(movement{Rotation: 15, Scale: 1}), "rotated by 30°": turned(movement{Rotation: 30, Scale: 1}),
-		"scaled by 0.9": turned(movement{Scale: 0.9}), "scaled by 1.1": turned(movement{Scale: 1.1}),
+		"rotated by 15°": turned(movement{Rotation: 15, Scale: 1}),
+		"rotated by 30°": turned(movement{Rotation: 30, Scale: 1}),
+		"scaled by 0.9":  turned(movement{Scale: 0.9}), "scaled by 1.1": turned(movement{Scale: 1.1}),
 		"translated by 5/224": turned(movement{Scale: 1, Shift: [2]float64{5. / 224, 5. / 224}}),
 		"sheared by 5°":       turned(movement{Scale: 1, Shear: 5}),
 	}
@@ -178,6 +178,7 @@ func TestDisturbances_AreThoseOfTheirNames(t *testing.T) {
 	}
 }
 
+// Uncovered pixels have the mean colour of the dataset, not of one image and not black.
 func TestMoved_UncoveredPixelsHaveTheMeanColour(t *testing.T) {
 	const height, width = 6, 10
 	set := &data.InMemory{Info: data.Info{Height: height, Width: width, Channels: 3, Labels: make([]int32, 2),

@@ -398,8 +398,8 @@ func (m *foreign) isExtra(name string) bool {
 
 // withoutEffect are entries of config.json that do not change the features of an image: training settings, file
 // formats, and entries that older versions of transformers write into every file.
-var withoutEffect = strings.Fields(`transformers.js_config _name_or_path _attn_implementation_autoset gradient_checkpointing use_cache
-	_num_labels padding architectures auto_map dtype torch_dtype transformers_version
+var withoutEffect = strings.Fields(`transformers.js_config _name_or_path _attn_implementation_autoset
+	gradient_checkpointing use_cache _num_labels padding architectures auto_map dtype torch_dtype transformers_version
 	model_type id2label label2id num_labels problem_type initializer_range initializer_factor use_mask_token
 	attention_dropout attention_probs_dropout_prob hidden_dropout_prob drop_path_rate dropout encoder_stride
 	pooler_output_size pooler_act apply_layernorm reshape_hidden_states out_features out_indices stage_names
@@ -412,5 +412,5 @@ var withoutEffect = strings.Fields(`transformers.js_config _name_or_path _attn_i
 	remove_invalid_values repetition_penalty return_dict return_dict_in_generate sep_token_id suppress_tokens
 	task_specific_params temperature tf_legacy_loss tie_encoder_decoder tie_word_embeddings tokenizer_class top_k top_p
 	torchscript typical_p use_bfloat16 semantic_loss_ignore_index use_auxiliary_head auxiliary_loss_weight
-	auxiliary_channels auxiliary_num_convs auxiliary_concat_input pool_scales add_fpn
-	interpolate_antialias interpolate_offset mlp_ratio`)
+	auxiliary_channels auxiliary_num_convs auxiliary_concat_input pool_scales add_fpn interpolate_antialias
+	interpolate_offset mlp_ratio`)

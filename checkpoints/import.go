@@ -246,7 +246,7 @@ func (m *Imported) chooseHead(w *weights, found described, options ImportOptions
 			behind = name
 		}
 	}
-	if has > 0 && behind == "" && (options.Classes == 0 || options.Classes == has) {
+	if has > 0 && behind == "" && (options.Classes == 0 || options.Classes == has && !found.projects()) {
 		return false, nil
 	}
 	if options.Classes == 0 {

@@ -29,7 +29,7 @@ type Info struct {
 	Step    int64          `json:"step,omitempty"`    // of a checkpoint
 	Tensors []tensorInfo   `json:"tensors"`           // by name
 	Notes   []string       `json:"notes,omitempty"`   // what Find skipped
-	Refused string         `json:"refused,omitempty"` // why Import fails with these options
+	Refused string         `json:"refused,omitempty"` // why Import fails with these options, but for a DHVT, a note
 
 	PreprocessError string `json:"preprocess_error,omitempty"` // as of Imported
 

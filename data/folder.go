@@ -70,6 +70,10 @@ func Folder(dir string) (parts Parts, err error) {
 		if i == 0 {
 			in.images[""] = append(in.images[""], top.images[""]...)
 		}
+		if len(in.folders) == 0 {
+			return Parts{}, fmt.Errorf("%s has no class folders: put the images of each class in a folder of its name, or "+
+				"rename it to .%s, which is skipped", filepath.Join(dir, folders[i]), folders[i])
+		}
 		if *to, err = in.classFolders(filepath.Join(dir, folders[i]), classes); err != nil {
 			return parts, err
 		}
@@ -85,8 +89,7 @@ func hidden(name string) bool { return strings.HasPrefix(name, ".") || name == "
 // classFolders lists the images of all class folders of a directory.
 func (in found) classFolders(dir string, classes []string) (*Files, error) {
 	if len(in.folders) == 0 {
-		return nil, fmt.Errorf("%s has no class folders%s: put the images of each class in a folder of its name, or rename "+
-			"it, for example to .%s, which is skipped", dir, in.besides(), filepath.Base(dir))
+		return nil, fmt.Errorf("%s has no class folders: put the images of each class in a folder of its name", dir)
 	}
 	if classes == nil {
 		classes = in.folders
@@ -317,14 +320,15 @@ func (in found) splits(dir string) (folders [3]string, err error) {
 // and test1: their classes would be the splits.
 func (in found) likeSplits(dir string) error {
 	like, words := map[int]string{}, false
-	for _, name := range in.folders {
+	folders := slices.DeleteFunc(slices.Clone(in.folders), func(name string) bool { return in.images[name] == nil })
+	for _, name := range folders {
 		for _, word := range strings.FieldsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) }) {
 			if split := splitOf(word); split >= 0 {
 				like[split], words = name, words || splitOf(name) < 0
 			}
 		}
 	}
-	if !words || like[0] == "" || len(like) < 2 || 2*len(like) <= len(in.folders) {
+	if !words || like[0] == "" || len(like) < 2 || 2*len(like) <= len(folders) {
 		return nil
 	}
 	names := slices.Sorted(maps.Values(like))

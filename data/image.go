@@ -132,7 +132,7 @@ func Identify(raw []byte, pixels int64) (e Encoded, err error) {
 		return e, fmt.Errorf("%w: more than %d bytes", ErrPixels, maxFileBytes)
 	}
 	if len(raw) == 0 {
-		return e, fmt.Errorf("%w, but empty; a row of a Parquet file that only names an image: embed it", ErrFormat)
+		return e, fmt.Errorf("%w, but empty", ErrFormat)
 	}
 	limit := min(cmp.Or(pixels, MaxPixels), MaxPixels)
 	for _, f := range formats {

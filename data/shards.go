@@ -57,8 +57,8 @@ var ErrKinds = errors.New("two kinds of datasets")
 //   - tar files in WebDataset format: adjacent members with the same name up to the first dot of its last part form a
 //     sample; 0017.jpg is an image (any extension that Folder reads) and 0017.cls its label, a number from 0 on as
 //     text; others, like 0017.json, are not read;
-//   - .parquet files in the layout of the Hugging Face hub: a column image or img with a field bytes, an image file, and
-//     a column label, labels or fine_label of integers from 0.
+//   - .parquet files in the layout of the Hugging Face hub: a column image or img with a field bytes, an image file,
+//     and a column label, labels or fine_label of integers from 0.
 //
 // Shards are in the directory or in its folders data, train, val, test and so on. The split of a shard is that of its
 // folder, otherwise that of a word in its name, as in train-0017.tar; if no file has a split, all are for training.

@@ -414,7 +414,8 @@ func TestDetector_EvaluateDoesNotDependOnTheBatchSize(t *testing.T) {
 		return of[slices.IndexFunc(of, func(c coco.Category) bool { return c.Name == name })].ID
 	}
 	for i, f := range found {
-		own := d.Categories[slices.IndexFunc(d.Categories, func(c coco.Category) bool { return c.ID == all[2][i].CategoryID })]
+		was := func(c coco.Category) bool { return c.ID == all[2][i].CategoryID }
+		own := d.Categories[slices.IndexFunc(d.Categories, was)]
 		is.Equal(t, "category "+own.Name, f.CategoryID, id(others.Categories, own.Name))
 	}
 }

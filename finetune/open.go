@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -108,7 +109,9 @@ func ModelName(path string) string {
 		path = whole
 	}
 	path = Source{Path: path}.Run()
-	if slices.Contains([]string{checkpoints.BestDir, checkpoints.LastDir}, filepath.Base(path)) {
+	kinds := []string{checkpoints.BestDir, checkpoints.LastDir}
+	own := func(kind string) bool { _, err := os.Stat(filepath.Join(path, kind)); return err == nil } // a run's name
+	if slices.Contains(kinds, filepath.Base(path)) && !slices.ContainsFunc(kinds, own) {
 		path = filepath.Dir(path)
 	}
 	name := filepath.Base(path)

@@ -52,7 +52,8 @@ func newServed(m *finetune.Model) (*served, error) {
 		return nil, err
 	}
 	s := &served{m, inference, card{
-		Name: finetune.ModelName(m.Source.Path), Weights: m.Source.Weights.Name, Step: m.Source.Weights.Step, Position: c.Position,
+		Name: finetune.ModelName(m.Source.Path), Weights: m.Source.Weights.Name, Step: m.Source.Weights.Step,
+		Position: c.Position,
 		Architecture: fmt.Sprintf("%s, depth %d, width %d, heads %d, patch %d", cmp.Or(r.Architecture, "ViT"), c.Depth,
 			c.Width, c.Heads, c.PatchSize),
 		Parameters: parameters, Size: [2]int{c.ImageRows, c.ImageCols}, Grid: [2]int{c.Rows(), c.Cols()},
@@ -66,7 +67,7 @@ func newServed(m *finetune.Model) (*served, error) {
 	case m.Headless:
 		s.card.Unscored, s.card.Labels = "the model has no head", []string{}
 	case m.Activation == "none":
-		s.card.Unscored = "the model is a regression model: its logits are no class scores"
+		s.card.Unscored = "the logits of the model are no scores of classes"
 	}
 	s.card.Similarity, err = positions(m)
 	return s, err

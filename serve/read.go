@@ -122,7 +122,7 @@ func (u *upload) read(w http.ResponseWriter, r *http.Request, parse func(io.Read
 			return err
 		}
 		if parse != nil && bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) {
-			return failure{http.StatusUnsupportedMediaType, "body: JSON, but not sent as such: use Content-Type: application/json"}
+			return failure{http.StatusUnsupportedMediaType, "body: JSON, but without Content-Type: application/json"}
 		}
 		return u.add(file{name: "body", raw: raw})
 	}

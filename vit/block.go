@@ -210,8 +210,8 @@ func (c Config) attend(scope *model.Scope, q, k, v, bias *Node, keepWeights bool
 	if q.DType() != dtypes.Float32 && bias == nil && !keepWeights && !dropping && c.headDim()%8 == 0 &&
 		c.headDim() <= 128 && fuses && err == nil &&
 		g.Backend().Capabilities().Operations[compute.OpTypeFusedScaledDotProductAttention] {
-		// Flash attention exists only for 16-bit types and heads of a multiple of 8 channels, at most 128 with every cuDNN, and
-		// accumulates in float32; without it GoMLX's Core has a softmax in 16 bits. It would round a bias to 16 bits.
+		// Flash attention exists only for 16-bit types and heads of a multiple of 8 channels, at most 128 with every cuDNN,
+		// and accumulates in float32; without it GoMLX's Core has a softmax in 16 bits. It would round a bias to 16 bits.
 		return flash(q, k, v), nil
 	}
 	qt, kt, vt := TransposeAllAxes(q, 0, 2, 1, 3), TransposeAllAxes(k, 0, 2, 3, 1), TransposeAllAxes(v, 0, 2, 1, 3)

@@ -102,8 +102,8 @@ func (c *Config) WithSum() *Config { c.evaluation = evaluateSum; return c }
 // WithTable evaluates ℘ by a look-up table, with ω3′ held fixed: mathematics.md, section 7.
 func (c *Config) WithTable() *Config { c.evaluation = evaluateTable; return c }
 
-// ConfigError is the error for invalid settings, not for those of another type. Build panics with it and the graph executor returns it, so that a
-// search over settings can distinguish it from other failures.
+// ConfigError is the error for invalid settings, not for those of another type. Build panics with it and the graph
+// executor returns it, so that a search over settings can distinguish it from other failures.
 type ConfigError struct {
 	Param  string // the hyperparameter with the invalid value; "" if it is none alone
 	Reason string

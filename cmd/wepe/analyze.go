@@ -334,8 +334,8 @@ func (o *costs) printMemory(out cli.Printer, of []string) error {
 	return err
 }
 
-// peakMemory is the peak memory of this process in bytes: on a GPU what nvidia-smi lists, 0 if there is none or, in a container,
-// processes have other numbers; otherwise resident memory.
+// peakMemory is the peak memory of this process in bytes: on a GPU what nvidia-smi lists, 0 if there is none or
+// processes have other numbers, as in a container; otherwise resident memory.
 func peakMemory(onGPU bool) (bytes float64, err error) {
 	if onGPU {
 		listed, _ := plugin.GPUMemory(context.Background())

@@ -482,14 +482,13 @@ func (o *resuming) run(c *cobra.Command, dir string) error {
 	if desc.Study {
 		return fmt.Errorf("%s holds the runs of wepe compare: repeat the compare command, which continues them", dir)
 	}
-	began := strconv.FormatBool(desc.Stream)
-	if desc.Auto {
-		began = dataset.StreamAuto
-	}
-	switch {
+	switch began := strconv.FormatBool(desc.Stream); {
 	case !c.Flags().Changed("stream"):
 		o.images.Stream = began
-	case described && o.images.Stream != began:
+		if desc.Auto && !slices.ContainsFunc([]string{"workers", "on-damaged", "verify-images"}, c.Flags().Changed) {
+			o.images.Stream = dataset.StreamAuto
+		}
+	case described && o.images.Stream != began && !(desc.Auto && o.images.Stream == dataset.StreamAuto):
 		return cli.Usagef("--stream=%s: %s began with --stream=%s: leave the flag out", o.images.Stream, dir, began)
 	}
 	d := must.M1(o.dataset(ctx, dir, desc))

@@ -181,8 +181,8 @@ func TestATableIsResampledLinearly(t *testing.T) {
 		c.Width = 1
 		store = stored(map[string]any{"grid2d_rows": trained[0], "grid2d_cols": trained[1]})
 		rows := gomlxtest.RunModel(t, store, func(s *model.Scope, in []*Node) []*Node {
-			weight.Float32(store.Scope("/position/grid2d"), "table", weight.AtOnce(func(*rand.Rand) []float64 { return []float64{a, b} }),
-				trained[0], trained[1], 1)
+			values := weight.AtOnce(func(*rand.Rand) []float64 { return []float64{a, b} })
+			weight.Float32(store.Scope("/position/grid2d"), "table", values, trained[0], trained[1], 1)
 			return []*Node{MulScalar(acting[Adder](c, s).Encode(in[0].Graph()), 1)}
 		}, float32(0))[0]
 		gomlxtest.NearAbs(t, fmt.Sprint("grid2d ", on), rows, []float64{a, (a + b) / 2, b}, 1e-6)

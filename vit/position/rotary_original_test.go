@@ -250,7 +250,8 @@ func TestDINOv3DrawsLogUniformFactorsAndUniformShifts(t *testing.T) {
 		"rescale": draws(map[string]any{ParamDINORopeRescale: 4.0}, factor(4)),
 		"default": draws(nil, factor(2)), // a rescale, as DINOv3's
 		"jitter":  draws(map[string]any{ParamDINORopeRescale: 0.0, ParamDINORopeJitter: 3.0}, factor(3)),
-		"shift": draws(map[string]any{ParamDINORopeRescale: 0.0, ParamDINORopeShift: 0.5}, func(first, last, still float64) float64 {
+		"shift": draws(map[string]any{ParamDINORopeRescale: 0.0, ParamDINORopeShift: 0.5}, func(first, last,
+			still float64) float64 {
 			if !(math.Abs(last+still-(first-still)) <= 1e-3) {
 				t.Fatalf("the first patch is shifted by %g, the last by %g", first-still, last+still)
 			}

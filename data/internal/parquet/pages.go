@@ -210,7 +210,7 @@ func (c chunk) dictionary(at int64) (*entries, error) {
 		return nil, err
 	}
 	n := int(p.DictionaryPageHeader.V.NumValues)
-	d, places, rest := &entries{content: p.unpacked}, []byte(nil), p.unpacked
+	d, places, rest := &entries{content: p.unpacked}, []byte{}, p.unpacked
 	for k := range n {
 		if len(rest) < 4 || uint64(binary.LittleEndian.Uint32(rest)) > uint64(len(rest)-4) {
 			return nil, fmt.Errorf("the dictionary at byte %d has fewer than its %d values: the file is damaged", at, n)

@@ -291,9 +291,10 @@ func TestIndex_Refuses(t *testing.T) {
 				Label int64 `parquet:"label"`
 			}{{1}})
 		}, "image or img"},
-		"an image as text": {func() { write(t, path, []required[string, int32]{{"x", 1}}) }, `not the columns ["image" "label"]`},
-		"labels as text":   {func() { write(t, path, []required[img, string]{{img{}, "cat"}}) }, "a column label, labels"},
-		"several images":   {func() { write(t, path, []required[[]img, int32]{{[]img{{}}, 1}}) }, "image or img"},
+		"an image as text": {func() { write(t, path, []required[string, int32]{{"x", 1}}) },
+			`not the columns ["image" "label"]`},
+		"labels as text": {func() { write(t, path, []required[img, string]{{img{}, "cat"}}) }, "a column label, labels"},
+		"several images": {func() { write(t, path, []required[[]img, int32]{{[]img{{}}, 1}}) }, "image or img"},
 		"names": {func() {
 			write(t, path, rows[:2], pq.KeyValueMetadata("huggingface", strings.Replace(hub, "dog", "cow", 1)))
 		}, "cow"},

@@ -94,8 +94,8 @@ func resolved(path string) string {
 }
 
 // Check refuses a directory with results of another recipe or dataset, and Claim also one with results of other
-// settings or of another model: with the error of Remedied. They write nothing: the description is to
-// be written when nothing else refuses the run.
+// settings or of another model: with the error of Remedied. They write no description: that is
+// to be written when nothing else refuses the run.
 func Check(dir string, d Description) error { return d.compare(dir, false) }
 
 // Claim is described at Check.
@@ -265,12 +265,12 @@ func Local(c *cobra.Command, path string) string {
 			must.M(fmt.Errorf("MODEL %s: %w: want a run's directory, a model's file or directory, or hf://owner/name", path,
 				fs.ErrNotExist))
 		}
-		found, _, damaged := checkpoints.Find(path, checkpoints.Resume)
-		if runs, _ := fs.Glob(os.DirFS(path), "*/"+checkpoints.LastDir); len(runs) > 0 && found == nil && damaged == nil {
+		saved, _ := checkpoints.All(path)
+		if runs, _ := fs.Glob(os.DirFS(path), "*/"+checkpoints.LastDir); len(runs) > 0 && len(saved) == 0 {
 			must.M(fmt.Errorf("MODEL %s contains %d runs: name one of them, for example %s", path, len(runs),
 				filepath.Join(path, filepath.Dir(runs[0]))))
 		}
-		if _, described := os.Stat(filepath.Join(path, File)); described == nil && found == nil && damaged == nil {
+		if _, described := os.Stat(filepath.Join(path, File)); described == nil && len(saved) == 0 {
 			must.M(fmt.Errorf("MODEL %s is a run that has saved no checkpoint yet: let it train, or continue it", path))
 		}
 		hints := []string{"grid", "assume-square", "architecture"}
@@ -332,8 +332,6 @@ func Origin(c *cobra.Command, path, weights string) (chosen, line string) {
 		if found.Kind != weights {
 			line += ", there are no " + weights + " weights"
 		}
-	} else if weights == checkpoints.LastDir && found.Kind == checkpoints.BestDir {
-		must.M(cli.Usagef("--checkpoint %s: %s has the best weights: name the directory of the run", weights, path))
 	}
 	return path, line
 }
