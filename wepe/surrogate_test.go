@@ -63,7 +63,13 @@ func TestSurrogate_DropsHiddenUnitsInTraining(t *testing.T) {
 		gomlxtest.Near(t, "evaluated again", encode(store, false), evaluated, 0)
 		trained := encode(store, true)
 		changes := !slices.Equal(trained, evaluated)
-		is.Equal(t, fmt.Sprint("hidden units that are 0: ", rates), slices.Contains(trained, 0), rates[1] > 0)
+		hidden, zeros := trained[rows*cols*8:], 0 // a patch without units of the first layer has none of the second
+		for _, v := range hidden {
+			if v == 0 {
+				zeros++
+			}
+		}
+		is.Equal(t, fmt.Sprint("a quarter of the hidden units is 0: ", rates), 4*zeros > len(hidden), rates[1] > 0)
 		is.Equal(t, fmt.Sprintf("dropout %v in training changes", rates), changes, rates[0]+rates[1] > 0)
 	}
 }
