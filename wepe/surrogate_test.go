@@ -58,7 +58,7 @@ func TestSurrogate_DropsHiddenUnitsInTraining(t *testing.T) {
 				return []*Node{Concatenate([]*Node{e.Encode(in[0].Graph()), e.hiddenRows(in[0].Graph())}, 0)}
 			}, float32(0))[0]
 		}
-		store := model.NewStore()
+		store := gomlxtest.Seeded(t, 5)
 		evaluated := encode(store, false)
 		gomlxtest.Near(t, "evaluated again", encode(store, false), evaluated, 0)
 		trained := encode(store, true)
