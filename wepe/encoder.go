@@ -170,9 +170,9 @@ func (f *field) Features(g *Graph) *Node { return f.config.means(f.features(g, f
 // numbers, and a pair is differentiated like any real tensors.
 type ComplexNode = elliptic.ComplexNode
 
-// P returns ℘(z) and ℘′(z) for the lattice {2mω1 + 2inω3′}, exact to the precision of the dtype (float32 or float64) and
-// differentiable with respect to z and both half-periods, up to 10⁶ half-periods from the origin. Within the larger of
-// 4e-8 half-periods and 4e-9 of a pole, in float64 too, both decrease to 0 at the pole.
+// P returns ℘(z) and ℘′(z) for the lattice {2mω1 + 2inω3′}, exact to the precision of the dtype (float32 or float64)
+// and differentiable with respect to z and both half-periods, up to 10⁶ half-periods from the origin. Within the
+// larger of 4e-8 half-periods and 4e-9 of a pole, in float64 too, both decrease to 0 at the pole.
 //
 // z may have any shape; omega1 and omega3p (ω3′, the modulus of the imaginary half-period) are positive scalars of z's
 // dtype. The results have z's shape and are finite everywhere, poles included.

@@ -488,7 +488,7 @@ func (o *resuming) run(c *cobra.Command, dir string) error {
 		if desc.Auto && !slices.ContainsFunc([]string{"workers", "on-damaged", "verify-images"}, c.Flags().Changed) {
 			o.images.Stream = dataset.StreamAuto
 		}
-	case described && o.images.Stream != began && !(desc.Auto && o.images.Stream == dataset.StreamAuto):
+	case described && o.images.Stream != began && (!desc.Auto || o.images.Stream != dataset.StreamAuto):
 		return cli.Usagef("--stream=%s: %s began with --stream=%s: leave the flag out", o.images.Stream, dir, began)
 	}
 	d := must.M1(o.dataset(ctx, dir, desc))

@@ -82,7 +82,7 @@ func (p page) byDictionary() bool {
 	if p.Type == format.DataPageV2 {
 		encoding = p.DataPageHeaderV2.V.Encoding
 	}
-	return encoding == format.PlainDictionary || encoding == format.RLEDictionary
+	return encoding == 2 || encoding == format.RLEDictionary // 2 is PLAIN_DICTIONARY, of older files
 }
 
 // page reads the header of a page, and checks it before anything in it is used.
