@@ -175,7 +175,7 @@ type ComplexNode = elliptic.ComplexNode
 // larger of 4e-8 half-periods and 4e-9 of a pole, in float64 too, both decrease to 0 at the pole.
 //
 // z may have any shape; omega1 and omega3p (ω3′, the modulus of the imaginary half-period) are positive scalars of z's
-// dtype. The results have z's shape and are finite everywhere, poles included.
+// dtype. The results have z's shape and are finite there, poles included.
 func P(z ComplexNode, omega1, omega3p *Node) (p, pPrime ComplexNode) {
 	return elliptic.P(z, elliptic.Rectangle(omega1, omega3p))
 }
