@@ -316,7 +316,7 @@ func (in found) splits(dir string) (folders [3]string, err error) {
 	return bySplit(dir, "folders", named, others)
 }
 
-// likeSplits refuses folders most of which have names with words for splits, as train_images and test_images, or train
+// likeSplits refuses folders if most have names with words for splits, as train_images and test_images, or train
 // and test1: their classes would be the splits.
 func (in found) likeSplits(dir string) error {
 	like, words := map[int]string{}, false

@@ -361,20 +361,24 @@ func (s *Study) Validate() error {
 		if dirs[u.Dir] = u; u.waits > 0 {
 			continue
 		}
-		r := u.Recipe
-		m := &r.Model
-		m.ImageRows, m.ImageCols, m.Classes = r.Augment.Size[0], r.Augment.Size[1], 2
-		if m.PatchSize == 0 || m.ImageRows == 0 {
-			m.PatchSize = cmp.Or(m.PatchSize, 1)
-			m.ImageRows, m.ImageCols = 5*m.PatchSize, 7*m.PatchSize
-		}
-		m.Depth, m.Heads = cmp.Or(m.Depth, 1), cmp.Or(m.Heads, 1)
-		m.Width = cmp.Or(m.Width, 64*m.Heads)
-		if _, err := r.Resolve(); err != nil {
+		if _, err := placed(u.Recipe).Resolve(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// placed returns a recipe with placeholders for what a checkpoint determines.
+func placed(r finetune.Recipe) finetune.Recipe {
+	m := &r.Model
+	m.ImageRows, m.ImageCols, m.Classes = r.Augment.Size[0], r.Augment.Size[1], 2
+	if m.PatchSize == 0 || m.ImageRows == 0 {
+		m.PatchSize = cmp.Or(m.PatchSize, 1)
+		m.ImageRows, m.ImageCols = 5*m.PatchSize, 7*m.PatchSize
+	}
+	m.Depth, m.Heads = cmp.Or(m.Depth, 1), cmp.Or(m.Heads, 1)
+	m.Width = cmp.Or(m.Width, 64*m.Heads)
+	return r
 }
 
 // distinct returns an error for a repeated value.

@@ -103,7 +103,8 @@ func (o *comparison) run(c *cobra.Command, model string) error {
 	}
 	recipe = plainForKeep(recipe, slices.Contains(append(s.Aspects, recipe.Aspect), finetune.AspectKeep))
 	s.Tasks = []study.Task{task(recipe, compared, o.resample)}
-	o.startStudy(c, &s, func() { o.fits(&s, recipe, compared, model) })
+	o.fits(&s, recipe, compared, model)
+	o.startStudy(c, &s)
 	defer s.Backend.Finalize()
 	compared.DescribeTraining(recipe)
 	cli.Field("runs", "%s, %s weights, results in %s", recipe.Name, o.checkpoint, s.Dir)
@@ -148,7 +149,7 @@ func (o *comparison) fits(s *study.Study, r finetune.Recipe, d *dataset.Dataset,
 		if !d.HasValidation() {
 			n *= 1 - max(r.ValFraction, 0)
 		}
-		if r.BatchSize > 0 && n < float64(r.BatchSize)-1 { // the exact number is known when they are read
+		if fraction > 0 && r.BatchSize > 0 && n < float64(r.BatchSize)-1 { // the exact number is known when they are read
 			must.M(cli.Usagef("--fractions %g: %.0f training images are fewer than one batch of %d: lower batch_size", fraction,
 				n, r.BatchSize))
 		}
@@ -166,8 +167,8 @@ func checkAspects(d *dataset.Dataset) {
 	}
 }
 
-// startStudy checks a study, fits what is known of its images, and opens its backend.
-func (o *comparison) startStudy(c *cobra.Command, s *study.Study, fits func()) {
+// startStudy checks a study, and opens its backend.
+func (o *comparison) startStudy(c *cobra.Command, s *study.Study) {
 	if _, indexed := os.LookupEnv("JOB_COMPLETION_INDEX"); o.shard != "" || !indexed {
 		cli.Unread(c, "with --shard, or where Kubernetes sets no JOB_COMPLETION_INDEX", "num-shards")
 	}
@@ -180,7 +181,6 @@ func (o *comparison) startStudy(c *cobra.Command, s *study.Study, fits func()) {
 	}
 	s.Group = must.M1(cli.Join(o.mpi))
 	must.M(cli.Usage(s.Validate()))
-	fits()
 	s.Backend = openBackend(o.backend, o.devices)
 }
 

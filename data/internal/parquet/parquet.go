@@ -4,8 +4,8 @@
 // img) with a field bytes (an image file), and a column label (or labels, fine_label) with integers from 0.
 //
 // Images are read in the random order of an epoch. The pages of a row group are found by their headers on first use;
-// then each image requires reading one page, about a megabyte, or a dictionary of its row group, of which the last two
-// are kept. Memory contains a label and a fraction of a page index per image.
+// then each image requires reading one page, about a megabyte, or a dictionary of its row group; the last two are kept.
+// Memory contains a label and a fraction of a page index per image.
 package parquet
 
 import (
@@ -86,24 +86,9 @@ func (s *Shards) index(path string) (err error) {
 	if err != nil {
 		return err
 	}
-	var image, label *pq.Column
-	for _, name := range imageColumns {
-		image = cmp.Or(image, leaf(p.Root(), name, bytesLeaf))
-	}
-	labelColumn := ""
-	for _, name := range labelColumns {
-		if column := leaf(p.Root(), name); label == nil && column != nil {
-			label, labelColumn = column, name
-		}
-	}
-	if image == nil || image.Type().Kind() != pq.ByteArray || label == nil ||
-		label.Type().Kind() != pq.Int64 && label.Type().Kind() != pq.Int32 {
-		var columns []string
-		for _, column := range p.Root().Columns() {
-			columns = append(columns, column.Name())
-		}
-		return fmt.Errorf("want a column %s with %s and a column %s of integers, not the columns %.200q: rename them",
-			strings.Join(imageColumns, " or "), bytesLeaf, strings.Join(labelColumns, ", "), columns)
+	image, label, err := columns(p.Root())
+	if err != nil {
+		return err
 	}
 	for i, element := range p.Metadata().Schema {
 		p.Metadata().Schema[i].Name = strings.Clone(element.Name) // otherwise it keeps the whole footer
@@ -123,7 +108,7 @@ func (s *Shards) index(path string) (err error) {
 			err = s.addLabels(labels, row)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", labelColumn, err)
+			return fmt.Errorf("%s: %w", label.Name(), err)
 		}
 		if n := len(s.Labels) - before; n != int(meta.NumRows) {
 			return fmt.Errorf("row group %d has %d labels for %d rows", i, n, meta.NumRows)
@@ -131,7 +116,7 @@ func (s *Shards) index(path string) (err error) {
 		s.groups = append(s.groups, &group{images, shard, row, before, sync.OnceValues(images.pages)})
 		row += int(meta.NumRows)
 	}
-	switch names := hubClasses(p, labelColumn); {
+	switch names := hubClasses(p, label.Name()); {
 	case shard == 0:
 		s.Classes = names
 	case names != nil && !slices.Equal(names, s.Classes):
@@ -139,6 +124,26 @@ func (s *Shards) index(path string) (err error) {
 			s.files[0].Name(), s.Classes)
 	}
 	return nil
+}
+
+// columns returns the columns that are read.
+func columns(root *pq.Column) (image, label *pq.Column, err error) {
+	for _, name := range imageColumns {
+		image = cmp.Or(image, leaf(root, name, bytesLeaf))
+	}
+	for _, name := range labelColumns {
+		label = cmp.Or(label, leaf(root, name))
+	}
+	if image == nil || image.Type().Kind() != pq.ByteArray || label == nil ||
+		label.Type().Kind() != pq.Int64 && label.Type().Kind() != pq.Int32 {
+		var names []string
+		for _, column := range root.Columns() {
+			names = append(names, column.Name())
+		}
+		return nil, nil, fmt.Errorf("want a column %s with %s and a column %s of integers, not the columns %.200q: rename "+
+			"them", strings.Join(imageColumns, " or "), bytesLeaf, strings.Join(labelColumns, ", "), names)
+	}
+	return image, label, nil
 }
 
 // leaf returns the column of a path without repeated parts, nil if there is none.

@@ -269,7 +269,7 @@ func (d *Dataset) absolute(prefix, path string) error {
 func (d *Dataset) DescribeTraining(r finetune.Recipe) {
 	r, _ = r.Resolve()
 	d.Describe(r.ValFraction)
-	if d.options.Stream == StreamAuto && d.Streams(r) {
+	if d.StreamsCrops(r) {
 		cli.Field("data", "training images are read for each batch: random crops are of the originals; --stream=false keeps "+
 			"resized images in memory and crops those")
 	}
